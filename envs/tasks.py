@@ -1,0 +1,191 @@
+"""What an environment asks: a frozen `Task`, and task sets with named splits that never overlap."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from turngym.envs.errors import UnknownTask
+from turngym.envs.messages import Message
+
+
+class TaskLimits(BaseModel):
+    """Limits that a task asks the runner for; the runner's own limits still hold (the smaller wins)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_turns: int | None = Field(default=None, gt=0)
+    """Turns after which the runner truncates."""
+    max_tokens: int | None = Field(default=None, gt=0)
+    """Tokens of one episode's context."""
+    max_seconds: float | None = Field(default=None, gt=0)
+    """Wall time of one episode."""
+
+
+class Task(BaseModel):
+    """One question, frozen. `target` is hidden: it is never part of a prompt, an observation or an action's sandbox."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    """Stable name, unique within its task set."""
+    prompt: tuple[Message, ...]
+    """The opening messages."""
+    target: Any = None
+    """What grading compares with (JSON data)."""
+    metadata: Mapping[str, Any] = Field(default_factory=dict)
+    """Anything else that the environment needs (JSON data)."""
+    tags: tuple[str, ...] = ()
+    """Labels to filter and report by."""
+    limits: TaskLimits = TaskLimits()
+    """Limits particular to this task."""
+
+    @cached_property
+    def content_hash(self) -> str:
+        """16 hex digits over everything but the id: equal for equal tasks, whatever they are called."""
+        data = self.model_dump(mode="json", exclude={"id"})
+        text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@runtime_checkable
+class TaskSet(Protocol):
+    """A source of tasks with named, disjoint splits."""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits."""
+        ...
+
+    def size(self, split: str) -> int | None:
+        """Number of tasks in a split; None if endless."""
+        ...
+
+    def at(self, split: str, index: int) -> Task:
+        """Task number `index` of a split, the same one every time."""
+        ...
+
+    def get(self, task_id: str) -> Task:
+        """The task of that id, whichever split it is in."""
+        ...
+
+
+def iterate(tasks: TaskSet, split: str, limit: int | None = None) -> Iterator[Task]:
+    """The first `limit` tasks of a split, in order (all of them where limit is None and the split is sized)."""
+    size = tasks.size(split)
+    if size is None and limit is None:
+        raise ValueError(f"split {split!r} is endless: say how many tasks to take")
+    count = min(n for n in (size, limit) if n is not None)
+    for index in range(count):
+        yield tasks.at(split, index)
+
+
+def draw(tasks: TaskSet, split: str, seed: int) -> Task:
+    """The task that `seed` alone selects from a split."""
+    size = tasks.size(split)
+    index = int(np.random.default_rng(seed).integers(size if size is not None else 2**31))
+    return tasks.at(split, index)
+
+
+def _check_split(tasks: TaskSet, split: str) -> None:
+    if split not in tasks.splits:
+        raise UnknownTask(f"no split {split!r}; this task set has {', '.join(tasks.splits)}")
+
+
+class ListTasks:
+    """Tasks held in memory, split by name; refuses splits that share a task."""
+
+    def __init__(self, **splits: Iterable[Task]) -> None:
+        self._splits: dict[str, tuple[Task, ...]] = {name: tuple(tasks) for name, tasks in splits.items()}
+        self._by_id: dict[str, Task] = {}
+        seen: dict[str, str] = {}
+        for name, tasks in self._splits.items():
+            for task in tasks:
+                if task.id in self._by_id:
+                    raise ValueError(f"task id {task.id!r} occurs twice")
+                if seen.setdefault(task.content_hash, name) != name:
+                    raise ValueError(f"task {task.id!r} is in the splits {seen[task.content_hash]!r} and {name!r}")
+                self._by_id[task.id] = task
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits."""
+        return tuple(self._splits)
+
+    def size(self, split: str) -> int:
+        """Number of tasks in a split."""
+        _check_split(self, split)
+        return len(self._splits[split])
+
+    def at(self, split: str, index: int) -> Task:
+        """Task number `index` of a split."""
+        _check_split(self, split)
+        tasks: Sequence[Task] = self._splits[split]
+        if not 0 <= index < len(tasks):
+            raise UnknownTask(f"split {split!r} has {len(tasks)} tasks; there is no number {index}")
+        return tasks[index]
+
+    def get(self, task_id: str) -> Task:
+        """The task of that id."""
+        if task_id not in self._by_id:
+            raise UnknownTask(f"no task {task_id!r} in this task set")
+        return self._by_id[task_id]
+
+
+class GeneratedTasks:
+    """Endless or sized procedural tasks whose splits are disjoint by construction.
+
+    `generate(rng)` makes a task's content; a hash of that content decides the one split that it belongs to, so a
+    question can never be in two of them. `at(split, i)` draws candidates from a generator seeded by (seed, split, i)
+    until one belongs to the split: the same task every time, on every machine.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        generate: Callable[[np.random.Generator], Task],
+        *,
+        sizes: Mapping[str, int | None],
+        seed: int = 0,
+    ) -> None:
+        self._name = name
+        self._generate = generate
+        self._sizes = dict(sizes)
+        self._seed = seed
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits."""
+        return tuple(self._sizes)
+
+    def size(self, split: str) -> int | None:
+        """Number of tasks in a split; None if endless."""
+        _check_split(self, split)
+        return self._sizes[split]
+
+    def at(self, split: str, index: int) -> Task:
+        """Task number `index` of a split."""
+        size = self.size(split)
+        if index < 0 or (size is not None and index >= size):
+            raise UnknownTask(f"split {split!r} has {size} tasks; there is no number {index}")
+        key = hashlib.sha256(f"{self._name}/{self._seed}/{split}/{index}".encode()).digest()
+        rng = np.random.default_rng(int.from_bytes(key[:16], "little"))
+        home = self.splits.index(split)
+        for _ in range(10_000):
+            task = self._generate(rng)
+            if int(task.content_hash, 16) % len(self.splits) == home:
+                return task.model_copy(update={"id": f"{split}-{index}"})
+        raise RuntimeError(f"the generator of {self._name} never made a task for split {split!r}: too few distinct ones")
+
+    def get(self, task_id: str) -> Task:
+        """The task of that id, such as `test-17`."""
+        split, _, index = task_id.rpartition("-")
+        if split not in self._sizes or not index.isdecimal():
+            raise UnknownTask(f"no task {task_id!r}: ids look like {self.splits[0]}-0")
+        return self.at(split, int(index))

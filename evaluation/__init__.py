@@ -1,0 +1,4 @@
+"""Many episodes: the runner, the durable run store, metrics and reports."""
+
+if not __name__.startswith("turngym."):
+    raise ImportError(f"import turngym.{__name__}, not {__name__}: the bare name may belong to another distribution")
