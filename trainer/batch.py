@@ -102,9 +102,8 @@ def pack(
             raise ValueError(f"task {trajectory.task_id} failed ({trajectory.outcome.cause}): it has no score to learn from")
         new = _rows(trajectory, index, groups[index], anchors)
         rows.extend(new)
-        final = bool(trajectory.final_context_ids) or not trajectory.outcome.truncated
         last = len(rows) - 1
-        bootstraps.append((last, len(rows[last].ids) - 1) if trajectory.outcome.truncated and final and new else (-1, -1))
+        bootstraps.append((last, len(rows[last].ids) - 1) if trajectory.outcome.truncated and new else (-1, -1))
     names = tuple(sorted({n for t in trajectories for turn in t.turns for n in turn.reward_components}))
     width = max(len(row.ids) for row in rows)
 
