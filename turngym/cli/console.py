@@ -1,0 +1,75 @@
+"""Manners that all commands share: one-line errors that say what to do, exit codes, tables and JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import typer
+from rich.console import Console
+from rich.table import Table
+
+out = Console()
+err = Console(stderr=True)
+
+
+@dataclass(slots=True)
+class _State:
+    debug: bool = False
+
+
+state = _State()
+
+
+def run(app: typer.Typer) -> int:
+    """Run a command line and return its exit code; errors of ours become one line on stderr."""
+    state.debug = "--debug" in sys.argv
+    # `--debug` may stand anywhere, since people add it to the end of the line that just failed.
+    args = [a for a in sys.argv[1:] if a != "--debug"]
+    try:
+        code = app(args=(["--debug"] if state.debug else []) + args, standalone_mode=False)
+        return int(code or 0)
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        err.print("[yellow]interrupted[/]")
+        return 130
+    except Exception as error:
+        if state.debug or not _ours(error):
+            raise
+        print(f"error: {_line(error)}", file=sys.stderr)
+        return 1 if _answered(error) else 2
+
+
+def _ours(error: Exception) -> bool:
+    return type(error).__module__.startswith("turngym.") or isinstance(error, OSError)
+
+
+def _answered(error: Exception) -> bool:
+    """True for errors that mean "it ran, and the answer is no", not "you asked for something impossible"."""
+    return isinstance(error, RuntimeError)
+
+
+def _line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text if type(error).__module__.startswith("turngym.") else f"{type(error).__name__}: {text}"
+
+
+def print_json(data: Any) -> None:
+    """Data for machines, on stdout, unstyled."""
+    sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table for people."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
