@@ -1,14 +1,16 @@
 """Errors of the environment layer.
 
-    EnvError(Exception)
-    ├── UnknownEnv(KeyError)          no environment of that id; names the nearest ones
-    ├── UnknownTask(KeyError)         the task set has no such id or split
-    ├── InvalidReward(ValueError)     a reward was NaN, infinite or outside its declared range
-    ├── InvalidAction(TypeError)      `step` got something that is not an assistant message
-    ├── EpisodeOver(RuntimeError)     `step` after the end, or before `reset`
-    ├── MissingExtra(ImportError)     an optional library is not installed; names the extra
-    └── InfrastructureError(RuntimeError)
-        └── GradingError              the verifier itself failed: never a score of 0
+EnvError(Exception)
+├── UnknownEnv(KeyError)          no environment of that id; names the nearest ones
+├── UnknownTask(KeyError)         the task set has no such id or split
+├── UnknownPolicy(KeyError)       the environment has no reference policy of that name
+├── ContractError(TypeError)      an environment is written wrongly: untyped tool, both faces, a step that is
+no 5-tuple ├── InvalidReward(ValueError)     a reward was NaN, infinite or outside its declared range
+├── InvalidAction(TypeError)      `step` got something that is not an assistant message
+├── EpisodeOver(RuntimeError)     `step` after the end, or before `reset`
+├── MissingExtra(ImportError)     an optional library is not installed; names the extra
+└── InfrastructureError(RuntimeError)
+    └── GradingError              the verifier itself failed: never a score of 0
 """
 
 from __future__ import annotations
@@ -30,6 +32,17 @@ class UnknownTask(EnvError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class UnknownPolicy(EnvError, KeyError):
+    """The environment has no reference policy of that name."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class ContractError(EnvError, TypeError):
+    """The author of an environment broke the contract; said as early as it can be noticed."""
 
 
 class InvalidReward(EnvError, ValueError):

@@ -1,6 +1,7 @@
 """Chat messages, tool calls and tool descriptions in the OpenAI wire format, as frozen records.
 
-`message.wire()` is what an OpenAI-compatible server or a chat template takes; `Message.from_wire` reads it back.
+`message.wire()` is what an OpenAI-compatible server or a chat template takes; `Message.from_wire` reads it
+back.
 """
 
 from __future__ import annotations
@@ -79,7 +80,11 @@ class Message(_Record):
             out["reasoning_content"] = self.reasoning_content
         if self.tool_calls:
             out["tool_calls"] = [
-                {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.function.arguments}}
+                {
+                    "id": c.id,
+                    "type": "function",
+                    "function": {"name": c.name, "arguments": c.function.arguments},
+                }
                 for c in self.tool_calls
             ]
         if self.tool_call_id is not None:

@@ -29,7 +29,7 @@ class TaskLimits(BaseModel):
 
 
 class Task(BaseModel):
-    """One question, frozen. `target` is hidden: it is never part of a prompt, an observation or an action's sandbox."""
+    """One question, frozen. `target` is hidden: never in a prompt, an observation or the agent's sandbox."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -77,7 +77,7 @@ class TaskSet(Protocol):
 
 
 def iterate(tasks: TaskSet, split: str, limit: int | None = None) -> Iterator[Task]:
-    """The first `limit` tasks of a split, in order (all of them where limit is None and the split is sized)."""
+    """The first `limit` tasks of a split, in order (all where limit is None and the split is sized)."""
     size = tasks.size(split)
     if size is None and limit is None:
         raise ValueError(f"split {split!r} is endless: say how many tasks to take")
@@ -110,7 +110,9 @@ class ListTasks:
                 if task.id in self._by_id:
                     raise ValueError(f"task id {task.id!r} occurs twice")
                 if seen.setdefault(task.content_hash, name) != name:
-                    raise ValueError(f"task {task.id!r} is in the splits {seen[task.content_hash]!r} and {name!r}")
+                    raise ValueError(
+                        f"task {task.id!r} is in the splits {seen[task.content_hash]!r} and {name!r}"
+                    )
                 self._by_id[task.id] = task
 
     @property
@@ -141,9 +143,9 @@ class ListTasks:
 class GeneratedTasks:
     """Endless or sized procedural tasks whose splits are disjoint by construction.
 
-    `generate(rng)` makes a task's content; a hash of that content decides the one split that it belongs to, so a
-    question can never be in two of them. `at(split, i)` draws candidates from a generator seeded by (seed, split, i)
-    until one belongs to the split: the same task every time, on every machine.
+    `generate(rng)` makes a task's content; a hash of that content decides the one split that it belongs to,
+    so a question can never be in two of them. `at(split, i)` draws candidates from a generator seeded by
+    (seed, split, i) until one belongs to the split: the same task every time, on every machine.
     """
 
     def __init__(
@@ -181,7 +183,9 @@ class GeneratedTasks:
             task = self._generate(rng)
             if int(task.content_hash, 16) % len(self.splits) == home:
                 return task.model_copy(update={"id": f"{split}-{index}"})
-        raise RuntimeError(f"the generator of {self._name} never made a task for split {split!r}: too few distinct ones")
+        raise RuntimeError(
+            f"the generator of {self._name} never made a task for split {split!r}: too few distinct ones"
+        )
 
     def get(self, task_id: str) -> Task:
         """The task of that id, such as `test-17`."""

@@ -1,4 +1,4 @@
-"""Credit: which action token deserves how much of the reward. Pure functions over action tokens; tensors in, tensors out."""
+"""Credit: which action token deserves how much of the reward. Pure functions; tensors in, tensors out."""
 
 from turngym.trainer.credit.gae import gae
 from turngym.trainer.credit.group import grpo, rloo

@@ -13,6 +13,7 @@ def gae(
     is_action: Bool[Tensor, "E A"],
     turn: Int[Tensor, "E A"],
     final_value: Float[Tensor, " E"],
+    final_turn: Int[Tensor, " E"],
     *,
     gamma_token: float,
     gamma_turn: float,
@@ -24,9 +25,8 @@ def gae(
         δ_t = r_t + γ_t V_{t+1} − V_t        A_t = δ_t + γ_t λ_t A_{t+1}        A_{T+1} = 0
 
     t counts the episode's action tokens: t+1 is the *next action token*, however many environment tokens lie
-    between. (γ_t, λ_t) = (γ_token, λ_token) if t+1 belongs to the same turn, (γ_turn, λ_turn) if it belongs to
-    another or if t is the last, since what follows the last action is the state after its turn. Plain GAE is the
-    case in which the two pairs agree.
+    between. (γ_t, λ_t) = (γ_token, λ_token) if t+1 belongs to the same turn, (γ_turn, λ_turn) if it belongs
+    to another. Plain GAE is the case in which the two pairs agree.
 
     Args:
         rewards: r_t, paid after token t.
@@ -34,6 +34,8 @@ def gae(
         is_action: True on action tokens; nothing is read where it is False, and the recursion passes over it.
         turn: turn of each token.
         final_value: V_{T+1}: 0 if terminated, the critic's prediction if truncated (see `bootstrap`).
+        final_turn: turn that V_{T+1} belongs to: the turn after the last, or the last if that was cut in its
+            middle.
 
     Returns:
         A_t; 0 where not an action. The critic's targets are A_t + V_t, before any whitening.
@@ -46,7 +48,7 @@ def gae(
     advantages = torch.zeros_like(rewards)
     next_advantage = torch.zeros_like(final_value)
     next_value = final_value
-    next_turn = turn.new_full((turn.shape[0],), -1)
+    next_turn = final_turn
     for t in reversed(range(rewards.shape[1])):
         same_turn = turn[:, t] == next_turn
         gamma_t = torch.where(same_turn, token_gamma, turn_gamma)
@@ -66,9 +68,9 @@ def gae(
 def bootstrap(
     final_value: Float[Tensor, " E"], terminated: Bool[Tensor, " E"], truncated: Bool[Tensor, " E"]
 ) -> Float[Tensor, " E"]:
-    """Value of what follows the last action: the critic's iff the episode was cut while it could have gone on.
+    """Value of what follows the last action: the critic's iff the episode was only cut off.
 
-    Where both flags are set, `terminated` wins: nothing follows a terminal state (law 6). Nothing is read where the
-    episode was not truncated.
+    Where both flags are set, `terminated` wins: nothing follows a terminal state (law 6). Nothing is read
+    where the episode was not truncated.
     """
     return torch.where(truncated & ~terminated, final_value, 0)

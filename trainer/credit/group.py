@@ -1,7 +1,7 @@
-"""Advantages of whole episodes against the other episodes of their group: the group is the baseline, no critic needed.
+"""Advantages of whole episodes against their group, which is the baseline: no critic needed.
 
-One reward per episode goes in, one advantage per episode comes out. A missing reward is NaN: it takes no part in any
-statistic, and its own advantage is 0.
+One reward per episode goes in, one advantage per episode comes out. A missing reward is NaN: it takes no part
+in any statistic, and its own advantage is 0.
 """
 
 import warnings
@@ -24,7 +24,12 @@ class SmallGroupWarning(UserWarning):
 
 @jaxtyped(typechecker=beartype)
 def grpo(
-    rewards: Float[Tensor, " E"], group: Int[Tensor, " E"], *, std: Std = "group", ddof: int = 1, eps: float = 1e-4
+    rewards: Float[Tensor, " E"],
+    group: Int[Tensor, " E"],
+    *,
+    std: Std = "group",
+    ddof: int = 1,
+    eps: float = 1e-4,
 ) -> Float[Tensor, " E"]:
     """Reward above the group's mean, in units of a standard deviation.
 
@@ -40,7 +45,8 @@ def grpo(
     Returns:
         A_i; exactly 0 in a group whose rewards are all equal, and for a missing reward.
 
-    Source: Shao et al. 2024 (GRPO); Liu et al. 2025 (Dr. GRPO); `batch` is the scale of Liu et al. 2025 ("Lite PPO").
+    Source: Shao et al. 2024 (GRPO); Liu et al. 2025 (Dr. GRPO); `batch` is the scale of Liu et al. 2025
+        ("Lite PPO").
     """
     place, rewards_PG = _by_group(rewards, group)
     exists_PG = ~rewards_PG.isnan()
@@ -55,17 +61,23 @@ def grpo(
 
 @jaxtyped(typechecker=beartype)
 def rloo(
-    rewards: Float[Tensor, " E"], group: Int[Tensor, " E"], *, std: Std = "none", ddof: int = 1, eps: float = 1e-4
+    rewards: Float[Tensor, " E"],
+    group: Int[Tensor, " E"],
+    *,
+    std: Std = "none",
+    ddof: int = 1,
+    eps: float = 1e-4,
 ) -> Float[Tensor, " E"]:
-    """Reward above the mean of the *other* episodes of the group: a baseline that does not depend on the episode.
+    """Reward above the mean of the *other* episodes of the group: a baseline independent of its own.
 
         A_i = R_i − mean_{j≠i} R_j        ( = G/(G−1) · (R_i − mean_g R) )
 
     Args:
         rewards: R_i, the total of each episode; NaN if missing.
         group: group of each episode, any integers in any order.
-        std: `none` (RLOO); `group` divides by the standard deviation of the others, std_{j≠i} R_j + ε, where these
-            differ at all (otherwise the reward stays centred and unscaled); `batch` by that of the whole batch + ε.
+        std: `none` (RLOO); `group` divides by the standard deviation of the others, std_{j≠i} R_j + ε, where
+            these differ at all (otherwise the reward stays centred and unscaled); `batch` by that of the
+            whole batch + ε.
         ddof: 1 for the sample standard deviation, 0 for the population's.
         eps: added to the standard deviation.
 
@@ -82,7 +94,7 @@ def rloo(
     centred_PG = rewards_PG - _mean(rewards_PGG, others_PGG)
     if std == "group":
         scaled_PG = centred_PG / (_std(rewards_PGG, others_PGG, ddof) + eps)
-        # Asked of the rewards, not of the computed std: rounding makes a zero std 1e-17, and the quotient 1e6.
+        # Asked of the rewards themselves: rounding makes a std of zero 1e-17, and the quotient 1e6.
         centred_PG = torch.where(_varies(rewards_PGG, others_PGG), scaled_PG, centred_PG)
     elif std == "batch":
         centred_PG = centred_PG / (_std(rewards, ~rewards.isnan(), ddof) + eps)
@@ -93,7 +105,7 @@ def rloo(
 def _by_group(
     rewards: Float[Tensor, " E"], group: Int[Tensor, " E"]
 ) -> tuple[tuple[Int[Tensor, " E"], Int[Tensor, " E"]], Float[Tensor, "P G"]]:
-    """Lay the rewards out with one row per group, and say where each episode went; NaN where there is no reward."""
+    """Lay the rewards out in one row per group, NaN where there is none, and say where each episode went."""
     names, row = group.unique(return_inverse=True)
     slot, sizes = slots(row, len(names))
     rewards_PG = rewards.new_full((len(names), int(sizes.max()) if len(names) else 0), torch.nan)
@@ -101,7 +113,7 @@ def _by_group(
     small = int(((~rewards_PG.isnan()).sum(dim=1) < 2).sum())
     if small:
         warnings.warn(
-            f"{small} of {len(names)} groups have fewer than two rewards, so that there is nothing to compare with: "
+            f"{small} of {len(names)} groups have fewer than two rewards, hence nothing to compare: "
             "their advantages are 0. Sample at least two episodes of each task.",
             SmallGroupWarning,
             stacklevel=4,

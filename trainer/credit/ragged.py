@@ -1,4 +1,4 @@
-"""Ragged to dense: the place of each item among the items that share its key (tokens of an episode, episodes of a group)."""
+"""Ragged to dense: the place of each item among those that share its key (its episode, its group)."""
 
 import torch
 from beartype import beartype

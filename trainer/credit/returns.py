@@ -19,8 +19,8 @@ def reward_to_go(
 
         G_t = r_t + γ_t G_{t+1}        G_{T+1} = 0
 
-    t counts the episode's action tokens. γ_t = γ_token if t+1 belongs to the same turn, γ_turn otherwise. The running
-    return survives environment tokens: it is neither reset nor discounted there.
+    t counts the episode's action tokens. γ_t = γ_token if t+1 belongs to the same turn, γ_turn otherwise. The
+    running return survives environment tokens: it is neither reset nor discounted there.
 
     Args:
         rewards: r_t, paid after token t.

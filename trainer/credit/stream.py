@@ -1,8 +1,8 @@
-"""The decisions of each episode in one row: its action tokens, across its segments, with everything else left out.
+"""The decisions of each episode in one row: its action tokens, across its segments, and nothing else.
 
-Credit runs on this view only. Environment tokens, padding, the order of rows and the cuts between segments are gone
-before any recursion begins, so they cannot matter (laws 5, 7 and 8). Axis letters: B rows and T positions of the
-batch; E episodes and A action tokens of the longest of them.
+Credit runs on this view only. Environment tokens, padding, the order of rows and the cuts between segments
+are gone before any recursion begins, so they cannot matter (laws 5, 7 and 8). Axis letters: B rows and T
+positions of the batch; E episodes and A action tokens of the longest of them.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class ActionStream:
     """Where the action tokens of each episode stand in the batch, in the order in which they were sampled."""
 
     is_action: Bool[Tensor, "E A"]
-    """True where episode e has an a-th action token; each row is True up to the episode's length, then False."""
+    """True where episode e has an a-th action token: up to the episode's length."""
     row: Int[Tensor, "E A"]
     """Row of that token in the batch; 0 where there is none."""
     column: Int[Tensor, "E A"]
@@ -30,9 +30,14 @@ class ActionStream:
 
     @classmethod
     def of(
-        cls, is_action: Bool[Tensor, "B T"], episode: Int[Tensor, " B"], segment: Int[Tensor, " B"], *, episodes: int
+        cls,
+        is_action: Bool[Tensor, "B T"],
+        episode: Int[Tensor, " B"],
+        segment: Int[Tensor, " B"],
+        *,
+        episodes: int,
     ) -> Self:
-        """Collect the action tokens of each episode in the order of its segments, whatever the order of the rows.
+        """Collect the action tokens of each episode in the order of its segments, not of the rows.
 
         Args:
             is_action: True on sampled tokens.
@@ -51,7 +56,9 @@ class ActionStream:
             out[episode[row], place] = x
             return out
 
-        return cls(dense(torch.ones_like(row, dtype=torch.bool)), dense(row), dense(column), tuple(is_action.shape))
+        rows, positions = is_action.shape
+        exists = torch.ones_like(row, dtype=torch.bool)
+        return cls(dense(exists), dense(row), dense(column), (rows, positions))
 
     def gather(self, x: Shaped[Tensor, "B T"]) -> Shaped[Tensor, "E A"]:
         """Read a quantity of the batch at the action tokens; 0 beyond an episode's last."""
@@ -78,10 +85,14 @@ class Episodes:
     """The critic's prediction before the token; 0 for algorithms without a critic."""
     final_value: Float[Tensor, " E"]
     """Value of what follows the last action token: the critic's if the episode was truncated, otherwise 0."""
+    final_turn: Int[Tensor, " E"]
+    """Turn that this value belongs to; read only where the episode was truncated."""
     group: Int[Tensor, " E"]
     """Group (task) of the episode."""
 
     @property
     def total_reward(self) -> Float[Tensor, " E"]:
         """Undiscounted reward R_i of each episode; NaN if any part of it is missing."""
-        return torch.where(self.is_action, self.rewards, 0).sum(dim=1)
+        paid = torch.where(self.is_action, self.rewards, 0)
+        # Summed wide and rounded once: the same rewards in another order must not make two episodes differ.
+        return paid.sum(dim=1, dtype=torch.float64).to(paid.dtype)

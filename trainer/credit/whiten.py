@@ -1,4 +1,4 @@
-"""Whitening: mean 0 and standard deviation 1 over the whole batch, counting action tokens or episodes, never rows."""
+"""Whitening: mean 0 and standard deviation 1 over the batch, counting tokens or episodes, never rows."""
 
 import warnings
 
@@ -58,7 +58,7 @@ def _moments(x: Tensor, counts: Tensor, ddof: int) -> tuple[Tensor, Tensor, Tens
     counted = x[counts]
     if counted.numel() < 2:
         warnings.warn(
-            f"{counted.numel()} numbers cannot be whitened (it takes two): they become 0. Use a larger batch.",
+            f"{counted.numel()} numbers cannot be whitened (it takes two): 0. Use a larger batch.",
             TooFewToWhitenWarning,
             stacklevel=4,
         )

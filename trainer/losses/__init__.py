@@ -1,7 +1,6 @@
-"""Losses: per-token terms to be minimised, and how they are averaged. Pure functions; tensors in, tensors out."""
+"""Losses: per-token terms to be minimised, and how they are averaged. Pure functions."""
 
 from turngym.trainer.losses.aggregate import AGGREGATIONS, Normaliser, aggregate
-from turngym.trainer.losses.entropy import entropy
 from turngym.trainer.losses.kl import KL_ESTIMATORS
 from turngym.trainer.losses.policy import ppo_clip, reinforce
 from turngym.trainer.losses.value import value_loss
@@ -11,7 +10,6 @@ __all__ = [
     "KL_ESTIMATORS",
     "Normaliser",
     "aggregate",
-    "entropy",
     "ppo_clip",
     "reinforce",
     "value_loss",

@@ -1,9 +1,10 @@
 """From per-token losses to one number, the same however the batch is cut into micro-batches.
 
-Every aggregation gives each action token a weight, and the loss is Σ_t w_t L_t. The weights are counted once, over the
-*global* batch of an optimiser step (all micro-batches, all ranks); each micro-batch then adds its own terms with them.
-A mean inside a micro-batch would depend on the cut. All weights are constant within an episode, so a `Normaliser` is
-one number per episode, and an episode counts once even if it was split into several segments.
+Every aggregation gives each action token a weight, and the loss is Σ_t w_t L_t. The weights are counted once,
+over the *global* batch of an optimiser step (all micro-batches, all ranks); each micro-batch then adds its
+own terms with them. A mean inside a micro-batch would depend on the cut. All weights are constant within an
+episode, so a `Normaliser` is one number per episode, and an episode counts once even if it was split into
+several segments.
 """
 
 import warnings
@@ -47,7 +48,7 @@ def token_mean(counts: Counts) -> Tensor:
 
 
 def seq_mean_token_mean(counts: Counts) -> Tensor:
-    """w = 1 / (E n_e): every episode weighs the same, so tokens of long ones weigh less (the original GRPO)."""
+    """w = 1 / (E n_e): every episode weighs the same, tokens of long ones less (the original GRPO)."""
     return 1 / (counts.episodes * counts.tokens)
 
 
@@ -57,12 +58,12 @@ def seq_mean_token_sum(counts: Counts) -> Tensor:
 
 
 def seq_mean_token_sum_norm(counts: Counts) -> Tensor:
-    """w = 1 / (E c): the same with a constant length c, never the padded width, to keep its size (Dr. GRPO)."""
+    """w = 1 / (E c): the same with a constant length c, never the padded width (Dr. GRPO)."""
     return seq_mean_token_sum(counts) / counts.norm_tokens
 
 
 def prompt_mean(counts: Counts) -> Tensor:
-    """w = 1 / (P n_p): the mean over prompts p of the mean over the n_p action tokens of all their episodes."""
+    """w = 1 / (P n_p): the mean over prompts of the mean over a prompt's n_p action tokens."""
     names, prompt = counts.group.unique(return_inverse=True)
     tokens_of_prompt = counts.tokens.new_zeros(len(names)).index_add(0, prompt, counts.tokens)
     return 1 / ((tokens_of_prompt > 0).sum() * tokens_of_prompt[prompt])
@@ -110,7 +111,9 @@ class Normaliser:
         tokens = torch.bincount(counted, minlength=len(group)).double()
         if not counted.numel():
             warnings.warn(
-                "no action token in the batch of this step: skip the step, its loss is 0", EmptyBatchWarning, stacklevel=2
+                "no action token in the batch of this step: skip the step, its loss is 0",
+                EmptyBatchWarning,
+                stacklevel=2,
             )
         weight = AGGREGATIONS[aggregation](Counts(tokens, group, norm_tokens))
         return cls(torch.where(tokens > 0, weight, 0))

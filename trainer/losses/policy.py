@@ -13,7 +13,9 @@ MAX_LOG_RATIO = 20.0
 
 @jaxtyped(typechecker=beartype)
 def reinforce(
-    logprobs: Float[Tensor, "*tokens"], advantages: Float[Tensor, "*tokens"], is_action: Bool[Tensor, "*tokens"]
+    logprobs: Float[Tensor, "*tokens"],
+    advantages: Float[Tensor, "*tokens"],
+    is_action: Bool[Tensor, "*tokens"],
 ) -> Float[Tensor, "*tokens"]:
     """Policy gradient on fresh samples.
 
@@ -83,7 +85,7 @@ def is_clipped(
     clip_low: float,
     clip_high: float,
 ) -> Bool[Tensor, "*tokens"]:
-    """True on the action tokens whose gradient PPO's clip cuts: ρ > 1+ε_high with A > 0, or ρ < 1−ε_low with A < 0."""
+    """True on tokens whose gradient PPO's clip cuts: A > 0 and ρ > 1+ε_high, or A < 0 and ρ < 1−ε_low."""
     advantages = at_actions(advantages, is_action)
     ratio = log_ratio(logprobs, proximal_logprobs, is_action).exp()
     return ((advantages > 0) & (ratio > 1 + clip_high)) | ((advantages < 0) & (ratio < 1 - clip_low))
@@ -91,8 +93,10 @@ def is_clipped(
 
 @jaxtyped(typechecker=beartype)
 def log_ratio(
-    logprobs: Float[Tensor, "*tokens"], other_logprobs: Float[Tensor, "*tokens"], is_action: Bool[Tensor, "*tokens"]
+    logprobs: Float[Tensor, "*tokens"],
+    other_logprobs: Float[Tensor, "*tokens"],
+    is_action: Bool[Tensor, "*tokens"],
 ) -> Float[Tensor, "*tokens"]:
-    """Log of π/π_other at action tokens, in nats, clamped to ±20 so that its exponential is finite; 0 elsewhere."""
+    """Log of π/π_other at action tokens, nats, clamped to ±20 to keep its exponential finite; 0 elsewhere."""
     difference = at_actions(logprobs, is_action) - at_actions(other_logprobs, is_action)
     return difference.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)

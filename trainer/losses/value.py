@@ -47,7 +47,7 @@ def is_value_clipped(
     *,
     clip: float,
 ) -> Bool[Tensor, "*tokens"]:
-    """True on the action tokens where the clipped error is the larger one: the critic gets no gradient there."""
+    """True on the action tokens where the clipped error is the larger: the critic gets no gradient."""
     plain, clipped = _squared_errors(values, old_values, returns, is_action, clip)
     return clipped > plain
 
@@ -60,4 +60,7 @@ def _squared_errors(
     if clip is None:
         return plain, plain
     old = at_actions(old_values, is_action).detach()
-    return plain, (old + (values - old).clamp(-clip, clip) - returns).square()
+    step = values - old
+    # Within the clip V itself is kept: old + (V − old) differs by rounding, and would count as clipped.
+    kept = torch.where(step.abs() <= clip, values, old + step.clamp(-clip, clip))
+    return plain, (kept - returns).square()

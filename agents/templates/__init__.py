@@ -1,0 +1,1 @@
+"""What a chat template can do, and how to say a conversation in its terms with exact tokens."""

@@ -1,0 +1,1 @@
+"""The laws that `check` tries, grouped by what they are about."""

@@ -1,0 +1,96 @@
+"""Checks of the grading: who earns the reward, and what must stay hidden until then."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from contextlib import closing
+
+from turngym.envs.checks.probe import Played, Probe, require
+from turngym.envs.env import Env
+from turngym.envs.messages import Message
+from turngym.envs.tasks import Task
+
+SHORTEST_NEEDLE = 4
+"""Targets shorter than this occur in texts by chance; for them only the comparison of openings speaks."""
+
+
+def expert_succeeds(probe: Probe) -> str:
+    """The policy "expert" solves every task: success where it is reported, else the greatest reward."""
+    rewards = []
+    with closing(probe.make()) as env:
+        for task in probe.tasks():
+            played = probe.play(env, probe.policy("expert"), task)
+            rewards.append(played.reward)
+            require(played.is_over, f"the expert did not finish task {task.id}")
+            require(
+                _succeeded(env, played),
+                f"the expert failed on task {task.id} with the reward {played.reward:g}",
+            )
+    return f"{len(rewards)} tasks, mean reward {sum(rewards) / len(rewards):.4g}"
+
+
+def null_fails(probe: Probe) -> str:
+    """The policy that says nothing succeeds nowhere."""
+    with closing(probe.make()) as env:
+        for task in probe.tasks():
+            played = probe.play(env, probe.policy("null"), task)
+            require(not _succeeded(env, played), f"an empty reply solves task {task.id}")
+    return f"{len(probe.tasks())} tasks"
+
+
+def _succeeded(env: Env, played: Played) -> bool:
+    if "success" in played.metrics:
+        return played.metrics["success"] == 1.0
+    return math.isclose(played.reward, env.reward_range[1], rel_tol=1e-9)
+
+
+def splits_are_disjoint(probe: Probe) -> str:
+    """No two splits share a task, compared by content, in a sample."""
+    hashes = {split: {task.content_hash for task in probe.tasks(split)} for split in probe.splits}
+    for one, other in itertools.combinations(probe.splits, 2):
+        require(not hashes[one] & hashes[other], f"the splits {one!r} and {other!r} share a task")
+    return f"{', '.join(probe.splits)}: {len(probe.tasks())} tasks"
+
+
+def target_is_hidden(probe: Probe) -> str:
+    """Openings do not depend on the target, and no observation before the end spells it out."""
+    scanned = 0
+    with closing(probe.make()) as env:
+        tasks = probe.tasks()
+        for task, other in zip(tasks, (*tasks[1:], tasks[0]), strict=True):
+            if task.target is None:
+                continue
+            _opening_ignores_target(probe, env, task, other)
+            for name in ("null", "random"):
+                played = probe.play(env, probe.policy(name), task)
+                scanned += _scan(task, played)
+    return f"{scanned} messages scanned"
+
+
+def _opening_ignores_target(probe: Probe, env: Env, task: Task, other: Task) -> None:
+    observation, _ = env.reset(seed=probe.seed, options={"task": task})
+    swapped = task.model_copy(update={"target": other.target})
+    require(
+        observation == env.reset(seed=probe.seed, options={"task": swapped})[0],
+        f"the opening of task {task.id} depends on its hidden target",
+    )
+
+
+def _scan(task: Task, played: Played) -> int:
+    needle = task.target if isinstance(task.target, str) else json.dumps(task.target, default=str)
+    observations = [played.opening[0], *(r[0] for r in played.results if not (r[2] or r[3]))]
+    messages = [message for observation in observations for message in observation]
+    spoken = " ".join(_words(message) for message in played.actions)
+    if len(needle) >= SHORTEST_NEEDLE and needle not in spoken:
+        for message in messages:
+            require(
+                needle not in _words(message),
+                f"an observation of task {task.id} spells out the hidden target",
+            )
+    return len(messages)
+
+
+def _words(message: Message) -> str:
+    return message.text + "".join(call.function.arguments for call in message.tool_calls)

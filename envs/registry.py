@@ -1,0 +1,259 @@
+"""Environments by id, on top of Gymnasium's registry: `register`, `make`, `spec`, `list_envs`.
+
+Other packages add theirs through the entry-point group `turngym.envs`; they are loaded on the first unknown
+id and by `list_envs`, and one that fails to load is named in a warning and left out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.metadata
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+import gymnasium
+from gymnasium.envs import registration
+from gymnasium.envs.registration import EnvSpec
+
+from turngym.envs.env import Env, policies_of
+from turngym.envs.errors import ContractError, UnknownEnv, UnknownPolicy
+from turngym.envs.policies import ReferencePolicy
+
+ENTRY_POINTS = "turngym.envs"
+Maker = TypeVar("Maker", bound="str | Callable[..., Env]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Details:
+    """What Gymnasium's record has no place for."""
+
+    kind: str | None
+    summary: str | None
+    extras: tuple[str, ...]
+    policies: Mapping[str, ReferencePolicy]
+
+
+@dataclass(frozen=True, slots=True)
+class EnvListing:
+    """One line of `list_envs`."""
+
+    id: str
+    """The id to make it by."""
+    kind: str
+    """What sort of environment it is."""
+    summary: str
+    """What it is about, in one line."""
+    splits: tuple[str, ...] = ()
+    """Names of its task splits."""
+    max_turns: int | None = None
+    """Its own rule about turns, if it has one."""
+    extras: tuple[str, ...] = ()
+    """Optional dependencies that it needs: `pip install "turngym[…]"`."""
+    problem: str | None = None
+    """Why it cannot be made here; None if it can."""
+
+
+_details: dict[str, _Details] = {}
+_loaded_plugins: set[str] = set()
+
+
+@overload
+def register(
+    id: str,
+    entry_point: str | Callable[..., Env],
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    kind: str | None = None,
+    summary: str | None = None,
+    extras: Sequence[str] = (),
+    policies: Mapping[str, ReferencePolicy] | None = None,
+    nondeterministic: bool = False,
+) -> None: ...
+@overload
+def register(
+    id: str,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    kind: str | None = None,
+    summary: str | None = None,
+    extras: Sequence[str] = (),
+    policies: Mapping[str, ReferencePolicy] | None = None,
+    nondeterministic: bool = False,
+) -> Callable[[Maker], Maker]: ...
+def register(
+    id: str,
+    entry_point: str | Callable[..., Env] | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    kind: str | None = None,
+    summary: str | None = None,
+    extras: Sequence[str] = (),
+    policies: Mapping[str, ReferencePolicy] | None = None,
+    nondeterministic: bool = False,
+) -> Callable[[Maker], Maker] | None:
+    """Make an environment available by id, here and in `gymnasium.make`; without entry point, a decorator.
+
+    Args:
+        id: `namespace/Name-v0`.
+        entry_point: the class, a function that returns the environment, or "package.module:Name" (imported
+            when made).
+        kwargs: arguments for it, which `make(id, …)` overrides.
+        kind: for listings; default: the class's.
+        summary: one line for listings; default: the first line of the class's docstring.
+        extras: names of turngym's optional dependencies that it needs.
+        policies: reference policies, over those of the class.
+        nondeterministic: True if the same seed and actions may give different results.
+    """
+    details = _Details(kind, summary, tuple(extras), dict(policies or {}))
+
+    def enter(maker: Maker) -> Maker:
+        gymnasium.register(
+            id,
+            maker,
+            kwargs=dict(kwargs or {}),
+            nondeterministic=nondeterministic,
+            order_enforce=False,  # ours says itself what is out of order
+        )
+        _details[id] = details
+        return maker
+
+    if entry_point is None:
+        return enter
+    enter(entry_point)
+    return None
+
+
+def make(id: str, *, split: str | None = None, **kwargs: Any) -> Env:
+    """Make an environment: the bare one, without Gymnasium's wrappers (`gymnasium.make` adds those).
+
+    Args:
+        id: such as "turngym/Calculator-v0"; the version may be left out, and "package:id" imports the package
+            first.
+        split: which tasks to draw from; default "train".
+        kwargs: arguments of the environment.
+
+    Raises:
+        UnknownEnv: no such id; names the nearest ones.
+        ContractError: the id names something that is no turngym environment.
+    """
+    known = spec(id)
+    if split is not None:
+        kwargs["split"] = split
+    env = gymnasium.make(known, disable_env_checker=True, max_episode_steps=-1, **kwargs).unwrapped
+    if not isinstance(env, Env):
+        raise ContractError(
+            f"{known.id} is a plain Gymnasium environment, not one of turngym's: use gymnasium.make"
+        )
+    return env
+
+
+def spec(id: str) -> EnvSpec:
+    """Gymnasium's record of an environment.
+
+    Raises:
+        UnknownEnv: no such id; names the nearest ones.
+    """
+    module, _, name = id.rpartition(":")
+    if module:
+        importlib.import_module(module)
+    found = _find(name)
+    if found is None:
+        load_plugins()
+        found = _find(name)
+    if found is None:
+        raise UnknownEnv(_unknown(name))
+    return found
+
+
+def list_envs() -> tuple[EnvListing, ...]:
+    """All environments that were registered with turngym, plug-ins included, by id."""
+    load_plugins()
+    return tuple(_listing(id) for id in sorted(_details) if id in registration.registry)
+
+
+def reference_policy(env_id: str, name: str, **kwargs: Any) -> ReferencePolicy:
+    """A player without a model: "expert", "null", "random", or another that the environment has.
+
+    Args:
+        env_id: id of the environment.
+        name: name of the policy.
+        kwargs: arguments of the environment.
+
+    Raises:
+        UnknownEnv: no such environment.
+        UnknownPolicy: the environment has no policy of that name.
+    """
+    known = spec(env_id)
+    env = make(known.id, **kwargs)
+    registered = _details[known.id].policies if known.id in _details else {}
+    policies = policies_of(env) | dict(registered)
+    env.close()
+    if name not in policies:
+        raise UnknownPolicy(
+            f"{known.id} has no reference policy {name!r}; it has {', '.join(sorted(policies))}"
+        )
+    return policies[name]
+
+
+def load_plugins() -> None:
+    """Import what other packages announce, once; a broken one is named in a warning and skipped."""
+    for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        key = f"{point.name} = {point.value}"
+        if key in _loaded_plugins:
+            continue
+        _loaded_plugins.add(key)
+        try:
+            loaded = point.load()
+            if callable(loaded):
+                loaded()
+        except Exception as error:  # noqa: BLE001 (one broken package must not hide the others)
+            package = point.dist.name if point.dist is not None else "an unknown package"
+            warnings.warn(
+                f"the environments of {package} ({key}) could not be loaded: {type(error).__name__}: {error}",
+                stacklevel=3,
+            )
+
+
+def _find(name: str) -> EnvSpec | None:
+    if name in registration.registry:
+        return registration.registry[name]
+    versions = [
+        one
+        for one in registration.registry.values()
+        if registration.get_env_id(one.namespace, one.name, None) == name
+    ]
+    return max(versions, key=lambda one: one.version or 0, default=None)
+
+
+def _unknown(name: str) -> str:
+    # Nearest by whole id, then by bare name: "Calculator-v0" is nearer to "turngym/Calculator-v0" than it
+    # looks.
+    by_name = {id.rpartition("/")[2].lower(): id for id in _details}
+    lowered = {id.lower(): id for id in _details}
+    near = [lowered[match] for match in difflib.get_close_matches(name.lower(), lowered, n=3)]
+    near += [
+        by_name[match] for match in difflib.get_close_matches(name.rpartition("/")[2].lower(), by_name, n=3)
+    ]
+    nearest = list(dict.fromkeys(near))[:3]
+    hint = f"did you mean {', '.join(nearest)}?" if nearest else f"there are {', '.join(sorted(_details))}"
+    return f"no environment {name!r}; {hint}"
+
+
+def _listing(id: str) -> EnvListing:
+    details = _details[id]
+    try:
+        env = make(id)
+    except Exception as error:  # noqa: BLE001 (one that cannot be made here is listed with the reason)
+        problem = f"{type(error).__name__}: {error}"
+        return EnvListing(
+            id, details.kind or "", details.summary or "", extras=details.extras, problem=problem
+        )
+    doc = (type(env).__doc__ or "").strip().partition("\n")[0]
+    listing = EnvListing(
+        id, details.kind or env.kind, details.summary or doc, env.tasks.splits, env.max_turns, details.extras
+    )
+    env.close()
+    return listing

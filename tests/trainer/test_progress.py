@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from turngym.trainer.progress import LiveProgress, PlainProgress, make_progress
+
+FIGURES = {"reward": 0.25, "success": 0.5, "entropy": 1.25, "sampled_tokens_per_s": 12_345.6, "other": 3.0}
+
+
+def test_a_log_gets_one_line_per_step():
+    stream = io.StringIO()
+    with make_progress(stream) as progress:
+        assert isinstance(progress, PlainProgress)
+        progress.say("hello")
+        progress.begin("train", 4, done=2)
+        progress.step(3, FIGURES)
+    hello, line = stream.getvalue().splitlines()
+    assert hello == "hello"
+    assert line.startswith("train 3/4  reward 0.250  success 50.0%  entropy 1.250  tokens/s 12,346  0:00 left")
+
+
+def test_a_terminal_gets_a_display_with_the_last_steps():
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    progress = make_progress(console.file)  # a StringIO is no terminal
+    assert isinstance(progress, PlainProgress)
+    with LiveProgress(console) as live:
+        live.say("hello")
+        live.begin("train", 100)
+        for step in range(1, 31):
+            live.step(step, FIGURES)
+    text = console.file.getvalue()
+    last = text[text.rindex("tokens/s") :]
+    assert "hello" in text
+    assert "train 30/100" in last
+    assert "0:00 left" in last
+    assert last.count("50.0%") == 12

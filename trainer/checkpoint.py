@@ -1,0 +1,138 @@
+"""Checkpoints that are there whole or not at all: ordinary model folders, with the trainer's state in one more file.
+
+    checkpoints/step-000010/    weights, tokenizer, chat template, generation config, trainer.pt
+    checkpoints/step-000020/
+
+A checkpoint is written beside its place, forced to disk, and then renamed: a process killed at any moment leaves the
+last complete one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from turngym.trainer.errors import CheckpointError
+
+STATE_FILE = "trainer.pt"
+"""Optimiser, critic and counters; everything else in the folder is the model's."""
+
+_UNFINISHED = ".unfinished-"
+_NAME = re.compile(r"step-(\d{6,})")
+
+
+def checkpoints(folder: Path) -> list[tuple[int, Path]]:
+    """The complete checkpoints in a folder as (step, path), oldest first."""
+    found = [(_NAME.fullmatch(path.name), path) for path in folder.glob("step-*") if path.is_dir()]
+    return sorted((int(match[1]), path) for match, path in found if match is not None)
+
+
+def latest(folder: Path) -> Path | None:
+    """The last complete checkpoint, if there is one."""
+    return next((path for _, path in reversed(checkpoints(folder))), None)
+
+
+def save(
+    folder: Path, step: int, state: Mapping[str, Any], write_model: Callable[[Path], object], *, keep: int
+) -> Path:
+    """Write the checkpoint of a step and remove the oldest beyond `keep`.
+
+    Args:
+        folder: where checkpoints live.
+        step: training steps completed.
+        state: tensors, numbers, strings and containers of them.
+        write_model: writes the model's files into an empty folder.
+        keep: how many to keep, this one included.
+
+    Raises:
+        CheckpointError: it cannot be written (a full disk, say). Those there before are untouched.
+    """
+    place = folder / f"step-{step:06d}"
+    if not place.exists():
+        write_folder(place, lambda path: _write(path, state, write_model))
+    for _, old in checkpoints(folder)[:-keep]:
+        _remove(old)
+    return place
+
+
+def write_folder(place: Path, write: Callable[[Path], object]) -> None:
+    """Fill a new folder so that it appears whole or not at all; one that is already there is replaced.
+
+    Raises:
+        CheckpointError: it cannot be written.
+    """
+    unfinished = place.with_name(_UNFINISHED + place.name)
+    try:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        write(unfinished)
+        _sync(unfinished)
+        if place.exists():
+            _remove(place)
+        unfinished.rename(place)
+        _sync_folder(place.parent)
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise CheckpointError(
+            f"cannot write {place}: {error}. What was saved before is untouched: "
+            "free some space (or choose another --out) and run again with --resume"
+        ) from error
+
+
+def load_state(checkpoint: Path) -> dict[str, Any]:
+    """The trainer's state of a checkpoint.
+
+    Raises:
+        CheckpointError: it is not there or cannot be read.
+    """
+    try:
+        state: dict[str, Any] = torch.load(checkpoint / STATE_FILE, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise CheckpointError(
+            f"cannot resume from {checkpoint}: {error}. Delete that folder to resume from the one before it"
+        ) from error
+    return state
+
+
+def clean(folder: Path) -> None:
+    """Remove what a killed process left unfinished."""
+    for path in folder.glob(f"{_UNFINISHED}*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _write(path: Path, state: Mapping[str, Any], write_model: Callable[[Path], object]) -> None:
+    write_model(path)
+    torch.save(dict(state), path / STATE_FILE)
+
+
+def _sync(folder: Path) -> None:
+    """Force a folder's files to disk, then its list of names."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir():
+            _sync_folder(path)
+        else:
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+    _sync_folder(folder)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(place: Path) -> None:
+    """Take a checkpoint away; half-deleted, it must not look like one."""
+    doomed = place.with_name(f"{_UNFINISHED}{place.name}-old")
+    shutil.rmtree(doomed, ignore_errors=True)
+    place.rename(doomed)
+    shutil.rmtree(doomed, ignore_errors=True)

@@ -1,0 +1,254 @@
+"""The training loop, from top to bottom: warm start, then collect, learn, save, and evaluate before and after.
+
+    report = train(load_config("calculator.toml"), out=Path("runs/calculator"))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+from turngym.agents.chat import ChatAgent
+from turngym.agents.protocols import Agent, Sampling
+from turngym.agents.sync import synchronous
+from turngym.envs import make
+from turngym.evaluation.report import EvalReport
+from turngym.evaluation.runner import aevaluate
+from turngym.trainer.collect import TaskOrder, collect, group_requests, limits_of
+from turngym.trainer.config import TrainConfig
+from turngym.trainer.errors import HealthError
+from turngym.trainer.health import check_health
+from turngym.trainer.learn import learn
+from turngym.trainer.preflight import env_kwargs, eval_split, open_env, preflight, teacher_policy
+from turngym.trainer.progress import Progress, make_progress
+from turngym.trainer.report import TrainReport, write_results
+from turngym.trainer.run import Run, open_run
+from turngym.trainer.sft import imitate
+from turngym.trainer.stopping import Stopped, StopRequest, on_signal
+from turngym.trainer.teacher import TeacherAgent
+from turngym.trainer.tracking import Trackers
+
+AgentFactory = Callable[[Run, float], Agent]
+"""Makes the agent that plays a run's episodes, from the run and a temperature."""
+
+
+def chat_agent(run: Run, temperature: float) -> Agent:
+    """The run's policy behind its engine."""
+    config = run.config
+    sampling = Sampling(temperature=temperature, max_tokens=config.rollout.max_turn_tokens)
+    return ChatAgent(
+        run.engine, run.renderer, sampling, name=run.loaded.name, system_prompt=config.env.system_prompt
+    )
+
+
+async def atrain(
+    config: TrainConfig,
+    *,
+    out: Path,
+    resume: bool = False,
+    progress: Progress | None = None,
+    make_agent: AgentFactory = chat_agent,
+) -> TrainReport:
+    """Train a policy.
+
+    The first Ctrl-C ends the run in order: the step in hand is given up, what was learned is saved, and `resume` goes on
+    from there with the same numbers as if nothing had happened.
+
+    Args:
+        config: what to do.
+        out: folder of the run.
+        resume: go on with the run that the folder holds.
+        progress: who is told how it goes; default: a display on a terminal, lines elsewhere.
+        make_agent: plays the episodes, instead of the policy itself.
+
+    Raises:
+        ConfigError: it cannot work; says which key and what to write. Nothing was loaded yet.
+        HealthError: the health guard stopped the run; its state is saved.
+        CheckpointError, StoreError: the disk failed; what was saved before is untouched.
+    """
+    preflight(config)
+    started = perf_counter()
+    stop = StopRequest()
+    with (
+        on_signal(stop.make),
+        progress or make_progress() as progress,
+        open_run(config, Path(out), resume=resume) as run,
+        Trackers.open(config, run.folder, run.store, step=run.step) as trackers,
+    ):
+        loop = _Loop(run, make_agent, trackers, progress, stop)
+        try:
+            before, after = await loop.run_all()
+        except (Stopped, asyncio.CancelledError) as stopped:
+            if run.warm:
+                run.save()
+            progress.say(f"Stopped after step {run.step} of {config.steps}. Run the same with --resume to go on.")
+            if isinstance(stopped, asyncio.CancelledError):
+                raise
+            return TrainReport(run.folder, run.step, perf_counter() - started, None, None, interrupted=True)
+        finally:
+            await run.engine.close()
+        report = TrainReport(run.folder, run.step, perf_counter() - started, before, after)
+        write_results(run, report)
+    return report
+
+
+train = synchronous(atrain)
+
+
+class _Loop:
+    """A run in progress, and who is told about it."""
+
+    def __init__(
+        self, run: Run, make_agent: AgentFactory, trackers: Trackers, progress: Progress, stop: StopRequest
+    ) -> None:
+        self.run = run
+        self.trackers = trackers
+        self.progress = progress
+        self.stop = stop
+        config = run.config
+        env = open_env(config.env)
+        self.order = TaskOrder(env.tasks, config.env, seed=config.seed)
+        self.eval_split = eval_split(config, env)
+        env.close()
+        make_env = functools.partial(make, config.env.id, **env_kwargs(config.env))
+        self.make_env = functools.partial(make_env, split=config.env.split)
+        self.make_eval_env = functools.partial(make_env, split=self.eval_split)
+        self.agent = make_agent(run, config.rollout.temperature)
+        evaluated_at = config.eval.temperature
+        self.eval_agent = make_agent(run, config.rollout.temperature if evaluated_at is None else evaluated_at)
+
+    async def run_all(self) -> tuple[EvalReport | None, EvalReport | None]:
+        """Everything; gives the evaluations before and after."""
+        run, config = self.run, self.run.config
+        if not run.warm:
+            await self.warm_start()
+        run.hold_reference()
+        before = await self.evaluate(0)
+        self.progress.begin("train", config.steps, run.step)
+        while run.step < config.steps:
+            figures = await self.train_step(run.step + 1)
+            self.progress.step(run.step, figures)
+            if run.step % config.checkpoint.every == 0 or run.step == config.steps:
+                run.save()
+            if config.eval.every and run.step % config.eval.every == 0 and run.step < config.steps:
+                await self.evaluate(run.step)
+        after = await self.evaluate(run.step) if run.step else before
+        return before, after
+
+    async def train_step(self, step: int) -> dict[str, float]:
+        """One training step: play, store, learn, look after the policy's health."""
+        run, config = self.run, self.run.config
+        rollout, algorithm = config.rollout, config.algorithm
+        requests = group_requests(
+            self.order,
+            env_id=config.env.id,
+            seed=config.seed,
+            step=step,
+            # The warm start's tasks come first in the order.
+            position=(config.sft.episodes if config.sft else 0) + (step - 1) * rollout.groups_per_step,
+            groups=rollout.groups_per_step,
+            group_size=rollout.group_size,
+        )
+        collected = await self.stop.unless_made(
+            collect(
+                self.make_env,
+                self.agent,
+                list(requests),
+                store=run.store,
+                phase="train",
+                step=step,
+                rollout=rollout,
+                needs_group=algorithm.needs_group,
+            )
+        )
+        figures = dict(collected.figures)
+        figures |= learn(
+            run.learner,
+            algorithm,
+            collected.trajectories,
+            collected.groups,
+            seed=config.seed,
+            step=step,
+            train_policy=step > config.critic.warmup_steps or not algorithm.critic,
+        )
+        await run.engine.update_weights(None, policy_version=step)
+        run.step = step
+        self.trackers.log("train", step, figures)
+        for reason, count in collected.reasons.items():
+            self.progress.say(f"step {step}: {count} episodes {reason} were left out")
+        try:
+            check_health(config.health, step, figures)
+        except HealthError:
+            run.save()
+            raise
+        return figures
+
+    async def warm_start(self) -> None:
+        """Imitate the environment's reference policy, then save: training begins at that checkpoint."""
+        run, config, sft = self.run, self.run.config, self.run.config.sft
+        policy = teacher_policy(config)
+        assert sft is not None
+        assert policy is not None
+        teacher = TeacherAgent(
+            policy,
+            run.renderer,
+            sft.policy,
+            max_context=config.rollout.max_tokens,
+            system_prompt=config.env.system_prompt,
+        )
+        self.progress.say(f"Playing {sft.episodes} episodes of the policy {sft.policy!r} to imitate.")
+        requests = group_requests(
+            self.order, env_id=config.env.id, seed=config.seed, step=0, position=0, groups=sft.episodes, group_size=1
+        )
+        collected = await self.stop.unless_made(
+            collect(
+                self.make_env,
+                teacher,
+                list(requests),
+                store=run.store,
+                phase="sft",
+                step=0,
+                rollout=config.rollout,
+                needs_group=False,
+            )
+        )
+        self.progress.begin("warm start", sft.steps)
+        steps = imitate(run.loaded.model, collected.trajectories, sft, config.optim, seed=config.seed)
+        for number, figures in enumerate(steps, start=1):
+            self.trackers.log("sft", number, figures)
+            self.progress.step(number, figures)
+            await self.stop.check()
+        await run.engine.update_weights(None, policy_version=0)
+        run.warm = True
+        run.save()
+
+    async def evaluate(self, step: int) -> EvalReport | None:
+        """Evaluate the present policy, or read what is stored of that evaluation."""
+        config = self.run.config
+        if not config.eval.tasks:
+            return None
+        report = await self.stop.unless_made(
+            aevaluate(
+                self.make_eval_env,
+                self.eval_agent,
+                split=self.eval_split,
+                tasks=config.eval.tasks,
+                samples=config.eval.samples,
+                tags=config.env.task_tags,
+                store=self.run.store,
+                step=step,
+                concurrency=config.rollout.concurrency,
+                limits=limits_of(config.rollout),
+                retries=config.rollout.retries,
+                seed=config.seed,
+                resume=True,
+            )
+        )
+        self.progress.say(f"Evaluation at step {step}: success {report.success}, reward {report.reward}")
+        figures = {"reward": report.reward, "success": report.success}
+        means = {name: interval.mean for name, interval in figures.items() if interval is not None}
+        self.trackers.log(f"eval/{self.eval_split}", step, means)
+        return report

@@ -1,0 +1,200 @@
+"""Everything that a run holds while it goes on, and how it is begun, saved, and taken up again.
+
+    OUT/run.sqlite      episodes and figures           OUT/checkpoints/step-…   to resume from
+    OUT/config.toml     the resolved configuration     OUT/final/               the trained model
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from turngym.agents.engines.hf import HFEngine
+from turngym.agents.models import LoadedModel, load_model, save_checkpoint
+from turngym.agents.protocols import Renderer
+from turngym.agents.rendering import choose_renderer
+from turngym.evaluation.store import STORE_NAME, RunStore
+from turngym.trainer import checkpoint
+from turngym.trainer.config import TrainConfig, to_toml
+from turngym.trainer.critic import Critic
+from turngym.trainer.errors import ConfigError
+from turngym.trainer.forward import check_model, disable_dropout
+from turngym.trainer.optim import Optimiser
+from turngym.trainer.update import Learner
+
+CHANGEABLE = frozenset({"steps", "checkpoint", "health", "tracking"})
+"""Keys that may differ when a run is resumed; the others would make it another run."""
+
+
+@dataclass(slots=True)
+class Run:
+    """A training run in progress."""
+
+    config: TrainConfig
+    """What it was told."""
+    folder: Path
+    """Where it lives."""
+    store: RunStore
+    """Its episodes and figures."""
+    loaded: LoadedModel
+    """The policy, its tokenizer and name."""
+    engine: HFEngine
+    """Samples from the policy, whose module it shares."""
+    renderer: Renderer
+    """Messages to tokens and back."""
+    learner: Learner
+    """What learns."""
+    step: int
+    """Training steps completed."""
+    warm: bool
+    """True once the warm start is done, or if there is none."""
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints are kept."""
+        return self.folder / "checkpoints"
+
+    def save(self) -> Path:
+        """Write the checkpoint of the steps completed.
+
+        Raises:
+            CheckpointError: it cannot be written.
+        """
+        critic = self.learner.critic
+        state: dict[str, Any] = {
+            "step": self.step,
+            "warm": self.warm,
+            "optimisers": [optimiser.state_dict() for optimiser in self.learner.optimisers],
+            "critic": None if critic is None else critic.state_dict(),
+        }
+        return checkpoint.save(
+            self.checkpoints, self.step, state, self.write_model, keep=self.config.checkpoint.keep
+        )
+
+    def write_model(self, path: Path) -> None:
+        """Write the policy as an ordinary model folder."""
+        save_checkpoint(self.loaded, path)
+
+    def hold_reference(self) -> None:
+        """Where the algorithm has a KL term, keep the policy of the start of training beside the one that learns."""
+        if not self.config.algorithm.kl_coef or self.learner.reference is not None:
+            return
+        place = self.folder / "reference"
+        if not place.exists():
+            checkpoint.write_folder(place, self.write_model)
+        loaded = load_model(str(place), device=self.config.model.device, dtype=self.config.model.dtype)
+        self.learner = dataclasses.replace(self.learner, reference=loaded.model.eval().requires_grad_(False))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.store.close()
+
+
+def open_run(config: TrainConfig, folder: Path, *, resume: bool) -> Run:
+    """Begin a run, or take one up again after its last complete checkpoint.
+
+    What a killed attempt stored after that checkpoint is forgotten, and will be made again, the same.
+
+    Raises:
+        ConfigError: the folder holds a run already, or one with another configuration.
+        CheckpointError: the checkpoint cannot be read.
+        ModelNotFound: no such model.
+    """
+    if (folder / STORE_NAME).exists() and not resume:
+        raise ConfigError(f"{folder} holds a run already: add --resume to go on with it, or choose another --out")
+    folder.mkdir(parents=True, exist_ok=True)
+    store = RunStore(folder / STORE_NAME)
+    try:
+        _check_same_run(store, config)
+        (folder / "config.toml").write_text(to_toml(config), encoding="utf-8")
+        store.set_meta("config", config.model_dump(mode="json"))
+        checkpoint.clean(folder / "checkpoints")
+        return _load(config, folder, store)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _check_same_run(store: RunStore, config: TrainConfig) -> None:
+    before = store.get_meta("config")
+    if before is None:
+        return
+    now = config.model_dump(mode="json")
+    for key in sorted(set(now) - CHANGEABLE):
+        if now[key] != before.get(key):
+            raise ConfigError(
+                f"the run in {store.path.parent} was begun with another {key} ({before.get(key)}, now {now[key]}): "
+                "resume it with its own config.toml, or choose another --out"
+            )
+
+
+def _load(config: TrainConfig, folder: Path, store: RunStore) -> Run:
+    last = checkpoint.latest(folder / "checkpoints")
+    state = None if last is None else checkpoint.load_state(last)
+    source = config.model.path if last is None else str(last)
+    loaded = load_model(source, device=config.model.device, dtype=config.model.dtype, seed=config.seed)
+    check_model(loaded.model)
+    disable_dropout(loaded.model)
+    loaded.model.eval()
+    learner = build_learner(config, loaded.model)
+    step = 0
+    if state is not None:
+        step = int(state["step"])
+        for optimiser, saved in zip(learner.optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(saved)
+        if learner.critic is not None:
+            learner.critic.load_state_dict(state["critic"])
+    warm = config.sft is None or state is not None
+    _forget(store, step + 1 if warm else 0)
+    engine = HFEngine(loaded.model, max_context=config.rollout.max_tokens, slots=config.rollout.concurrency)
+    renderer = choose_renderer(loaded.tokenizer, renderer=config.model.renderer)
+    return Run(config, folder, store, loaded, engine, renderer, learner, step, warm)
+
+
+def _forget(store: RunStore, step: int) -> None:
+    """Forget what a killed attempt stored of a step and of those after it. A warm start has only step 0."""
+    for phase in {"train", "sft", *(phase for phase, _ in store.phases())}:
+        store.delete_episodes(phase, step)
+        if phase != "sft" or step == 0:  # its figures are numbered by its own optimiser steps
+            store.delete_metrics(phase, step)
+
+
+def build_learner(config: TrainConfig, model: Any) -> Learner:
+    """The learner of a policy, with a fresh critic and fresh optimisers."""
+    algorithm, optim = config.algorithm, config.optim
+    critic = Critic.of(model, config.critic.trunk) if algorithm.critic else None
+    updates = config.steps * algorithm.epochs * min(algorithm.minibatches, config.episodes_per_step)
+
+    def optimiser(parameters: list[tuple[str, torch.nn.Parameter]], lr: float) -> Optimiser:
+        return Optimiser(
+            parameters,
+            lr=lr,
+            betas=optim.betas,
+            weight_decay=optim.weight_decay,
+            max_grad_norm=optim.max_grad_norm,
+            schedule=optim.schedule,
+            warmup=optim.warmup_steps,
+            total=updates,
+        )
+
+    policy = list(model.named_parameters())
+    values = [] if critic is None else [(f"critic.{name}", p) for name, p in critic.named_parameters()]
+    if critic is not None and critic.trunk is not None:
+        optimisers = (optimiser(policy, optim.lr), optimiser(values, config.critic.lr or optim.lr))
+    else:
+        optimisers = (optimiser([*policy, *values], optim.lr),)
+    return Learner(
+        model,
+        critic,
+        None,
+        optimisers,
+        config.rollout.temperature,
+        optim.micro_batch_tokens,
+        optim.recompute,
+    )

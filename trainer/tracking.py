@@ -1,0 +1,115 @@
+"""Where a run's figures go: the run store always, TensorBoard by default, Weights & Biases or Trackio by one key."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from turngym.envs.errors import MissingExtra
+from turngym.evaluation.store import RunStore
+from turngym.trainer.config import TrainConfig
+
+
+class Tracker(Protocol):
+    """Takes the figures of a step."""
+
+    def log(self, phase: str, step: int, figures: Mapping[str, float]) -> None:
+        """Note the figures of a step of a phase, such as `train`."""
+        ...
+
+    def close(self) -> None:
+        """Write what is still held back."""
+        ...
+
+
+class Trackers:
+    """All trackers of a run as one. A context: leaving it closes them."""
+
+    def __init__(self, *trackers: Tracker) -> None:
+        self._trackers = trackers
+
+    @classmethod
+    def open(cls, config: TrainConfig, folder: Path, store: RunStore, *, step: int) -> Self:
+        """Open those that the configuration asks for.
+
+        Args:
+            config: of the run.
+            folder: of the run.
+            store: the run store.
+            step: the training steps that are done; later figures of a killed attempt give way.
+
+        Raises:
+            MissingExtra: a library is not installed; names the extra.
+        """
+        trackers: list[Tracker] = [_Store(store)]
+        if config.tracking.tensorboard:
+            trackers.append(_TensorBoard(folder / "tensorboard", step))
+        for module, project in (("wandb", config.tracking.wandb), ("trackio", config.tracking.trackio)):
+            if project is not None:
+                trackers.append(_Service(module, project, folder, config))
+        return cls(*trackers)
+
+    def log(self, phase: str, step: int, figures: Mapping[str, float]) -> None:
+        """Give the figures of a step to every tracker."""
+        for tracker in self._trackers:
+            tracker.log(phase, step, figures)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for tracker in reversed(self._trackers):
+            tracker.close()
+
+
+class _Store:
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+
+    def log(self, phase: str, step: int, figures: Mapping[str, float]) -> None:
+        self._store.add_metrics(phase, step, dict(figures))
+
+    def close(self) -> None:
+        """The store belongs to the run."""
+
+
+class _TensorBoard:
+    def __init__(self, folder: Path, step: int) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # its generated protocol code
+            library = _library("torch.utils.tensorboard", "train")
+        self._writer = library.SummaryWriter(str(folder), purge_step=step + 1)
+
+    def log(self, phase: str, step: int, figures: Mapping[str, float]) -> None:
+        for name, value in figures.items():
+            self._writer.add_scalar(f"{phase}/{name}", value, step)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _Service:
+    """Weights & Biases, and Trackio, which spells the same three calls."""
+
+    def __init__(self, module: str, project: str, folder: Path, config: TrainConfig) -> None:
+        self._library = _library(module, module)
+        self._library.init(project=project, name=folder.name, config=config.model_dump(mode="json"))
+
+    def log(self, phase: str, step: int, figures: Mapping[str, float]) -> None:
+        self._library.log({f"{phase}/{name}": value for name, value in figures.items()}, step=step)
+
+    def close(self) -> None:
+        self._library.finish()
+
+
+def _library(module: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtra(f'{module} is not installed: pip install "turngym[{extra}]"') from error
