@@ -24,7 +24,7 @@ from turngym.agents.templates.source import ChatTemplate, ChatTokenizer
 from turngym.envs.messages import Message, ToolSpec, assistant, user
 
 Context = Literal["plain", "short", "full"]
-"""What the template must see to extend: any reply, one of the same shape, or the whole conversation's shape."""
+"""What the template must see to extend: any reply, one of the same shape, or a whole conversation of it."""
 
 _USER = user(SAID)
 _REPLY = assistant(LAST)

@@ -86,19 +86,21 @@ class EnvDriver:
         return self.env.step(action)
 
     async def close(self) -> None:
-        """Close the environment. Never raises and never hangs: a failure is logged, for the episode is over."""
+        """Close the environment. Never raises, never hangs: a failure is logged, for the episode is over."""
         aclose = getattr(self.env, "aclose", None)
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 if self._thread is not None:
                     await self._thread.call(self.env.close)
-                elif aclose is not None:  # on the loop where it was stepped: its connections belong to that loop
+                elif (
+                    aclose is not None
+                ):  # on the loop where it was stepped: its connections belong to that loop
                     await aclose()
                 else:
                     self.env.close()
         except TimeoutError:
             _log.warning("%s did not close within %.0f s; it was left behind", self.env_id, CLOSE_TIMEOUT_S)
-        except Exception:  # an environment that cannot close must not take a batch with it (law 11)
+        except Exception:  # noqa: BLE001 (an environment that cannot close takes no batch with it: law 11)
             _log.warning("closing %s failed", self.env_id, exc_info=True)
         finally:
             self.release()
@@ -143,8 +145,8 @@ class _Job(Generic[T]):
 class _Thread:
     """A daemon thread that runs calls in order.
 
-    A `ThreadPoolExecutor` joins its threads when Python exits, so that one hung step would keep the process alive
-    for ever; and its size would bound how many blocking environments can run at once.
+    A `ThreadPoolExecutor` joins its threads when Python exits, so that one hung step would keep the process
+    alive for ever; and its size would bound how many blocking environments can run at once.
     """
 
     def __init__(self) -> None:

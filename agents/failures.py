@@ -1,7 +1,7 @@
 """Whose fault an exception is: the one table that maps errors to the outcome of a failed episode.
 
-Only the agent's own failures are scored (law 10). Everything that broke under it is retried in a fresh environment,
-then recorded as failed and left out of every mean.
+Only the agent's own failures are scored (law 10). Everything that broke under it is retried in a fresh
+environment, then recorded as failed and left out of every mean.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ RETRYABLE: Final[frozenset[OutcomeCause]] = frozenset({"infrastructure", "sandbo
 def cause_of(error: BaseException, side: Side) -> OutcomeCause:
     """The guilty party of an exception that came while `side` had the word.
 
-    A class may name it itself in an attribute `outcome_cause` (sandbox errors do). Then the table decides; what it
-    does not know is the fault of the side that raised it.
+    A class may name it itself in an attribute `outcome_cause` (sandbox errors do). Then the table decides;
+    what it does not know is the fault of the side that raised it.
     """
     own: OutcomeCause | None = getattr(type(error), "outcome_cause", None)
     if own is not None:

@@ -1,4 +1,4 @@
-"""How long an episode may go on: turns, tokens and wall time. Hitting a limit truncates; it never terminates."""
+"""How long an episode may go on: turns, tokens, wall time. Hitting a limit truncates, never terminates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from turngym.envs.tasks import TaskLimits
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The runner's limits for one episode. A limit that is a rule of the task belongs to the environment instead."""
+    """The runner's limits for one episode. A limit that is a rule of the task belongs to the environment."""
 
     max_turns: int = 16
     """Actions after which the episode is cut."""

@@ -17,6 +17,8 @@ from turngym.envs.messages import FunctionCall, Message, ToolCall, ToolSpec
 CALL_OPEN, CALL_CLOSE = "<tool_call>", "</tool_call>"
 RESULT_OPEN, RESULT_CLOSE = "<tool_response>", "</tool_response>"
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
+TAGS = (CALL_OPEN, CALL_CLOSE, RESULT_OPEN, RESULT_CLOSE, THINK_OPEN, THINK_CLOSE)
+"""What gives a text its structure: nobody but the model and its template may write these as tokens."""
 
 _DECODER = json.JSONDecoder()
 

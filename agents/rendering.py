@@ -2,8 +2,8 @@
 
 This is the only module that knows the library `renderers` (hand-written renderers of some thirty model
 families). A template is recognised by the hash of its text, and the library's renderer is taken only if it
-gives the same ids as the template itself on a few fixed conversations; everything else goes through our bridge.
-Nothing here touches a network: the library's own automatic choice, which asks a model hub, is never used.
+gives the same ids as the template itself on a few fixed conversations; everything else goes through our
+bridge. Nothing here touches a network: the library's own choice, which asks a model hub, is never used.
 """
 
 from __future__ import annotations

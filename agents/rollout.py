@@ -1,7 +1,7 @@
 """One episode, the only place where an environment meets an agent: reset, then act and step until it ends.
 
-Limits of the runner truncate; what the environment says ends the episode terminates; an exception fails it and names
-the guilty party (`failures.py`). Whatever happens, what was seen so far is in the trajectory.
+Limits of the runner truncate; what the environment says ends the episode terminates; an exception fails it
+and names the guilty party (`failures.py`). Whatever happens, what was seen so far is in the trajectory.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ async def rollout(
     driver = env if isinstance(env, EnvDriver) else EnvDriver(env)
     if isinstance(task, str):
         task = driver.tasks.get(task)
-    episode = _Episode(driver, agent, task, seed, noise, limits.within(task.limits) if task is not None else limits)
+    episode = _Episode(
+        driver, agent, task, seed, noise, limits.within(task.limits) if task is not None else limits
+    )
     try:
         return await episode.run()
     finally:
@@ -72,8 +74,8 @@ class _Episode:
     """What has been seen of an episode so far, so that any exit can make a trajectory of it."""
 
     __slots__ = (
-        "acting", "agent", "anchor", "driver", "info", "limits", "metrics", "noise", "pending", "player", "prompt",
-        "seed", "started", "task", "turns", "unanswered",
+        "acting", "agent", "anchor", "driver", "info", "limits", "metrics", "noise", "pending", "player",
+        "prompt", "seed", "started", "task", "turns", "unanswered",
     )  # fmt: skip
 
     def __init__(
@@ -105,10 +107,10 @@ class _Episode:
                 try:
                     outcome = await self._play(clock)
                 except asyncio.CancelledError as error:
-                    if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                    if _is_being_cancelled():
                         raise
-                    outcome = self._failed(error)  # nobody cancelled us: something under the episode was cancelled
-                except (Exception, SystemExit) as error:  # law 11: it ends this episode only
+                    outcome = self._failed(error)  # something under the episode was cancelled, not we
+                except (Exception, SystemExit) as error:  # noqa: BLE001 (law 11: it ends this episode)
                     outcome = self._failed(error)
         except TimeoutError:  # only the clock's: others were caught inside
             outcome = Outcome("truncated", "time")
@@ -119,7 +121,7 @@ class _Episode:
         if self.player is not None:
             try:
                 await self.player.close()
-            except Exception:
+            except Exception:  # noqa: BLE001 (logged; the episode is complete)
                 _log.warning("closing the player of task %s failed", self.noise.task, exc_info=True)
 
     async def _play(self, clock: asyncio.Timeout) -> Outcome:
@@ -191,7 +193,7 @@ class _Episode:
         if outcome.truncated and self.pending is not None and self.player is not None:
             try:
                 final = self._final_context(self.player, self.pending)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 (law 11)
                 self.acting = "agent"
                 outcome = self._failed(error)
         if self.unanswered is not None:
@@ -217,7 +219,8 @@ class _Episode:
     def _final_context(self, player: Player, pending: tuple[Message, ...]) -> tuple[tuple[int, ...], bool]:
         """What the next action would have seen, where V(final) is read.
 
-        Left out where one huge observation would make a row of more than twice the token budget: the value is then
+        Left out where one huge observation would make a row of more than twice the token budget: the value
+            is then
         read at the last sampled token.
         """
         size = player.context_size(pending)
@@ -226,15 +229,19 @@ class _Episode:
         return player.final_context(pending)
 
 
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def _messages(observation: Any) -> tuple[Message, ...]:
-    if type(observation) is not tuple:
-        if not isinstance(observation, (tuple, list)):
-            raise TypeError(f"an observation is a tuple of messages, not {type(observation).__name__}")
-        observation = tuple(observation)
-    for message in observation:
+    if not isinstance(observation, (tuple, list)):
+        raise TypeError(f"an observation is a tuple of messages, not {type(observation).__name__}")
+    messages: tuple[Message, ...] = tuple(observation)
+    for message in messages:
         if not isinstance(message, Message):
             raise TypeError(f"an observation is a tuple of messages; it holds a {type(message).__name__}")
-    return observation
+    return messages
 
 
 def _finite(name: str, value: Any) -> float:

@@ -1,4 +1,4 @@
-"""Plays many episodes at once on one event loop: bounded, in order of submission, each failure kept to itself."""
+"""Plays many episodes at once on one event loop: bounded, started in order, each failure kept to itself."""
 
 from __future__ import annotations
 
@@ -72,14 +72,17 @@ async def run_episodes(
     """Play the requests and give each trajectory as it finishes.
 
     Args:
-        make_env: makes a fresh environment. One is reused for the next episode after a clean end, never after a failure.
+        make_env: makes a fresh environment. One is reused for the next episode after a clean end, never
+            after a failure.
         agent: plays them all.
         requests: read lazily and started in this order.
         limits: of each episode.
         concurrency: the most episodes at once.
-        retries: fresh attempts after a failure that is not the agent's; then the failure is the record (law 10).
+        retries: fresh attempts after a failure that is not the agent's; then the failure is the record (law
+            10).
 
-    Leave the loop early only inside `contextlib.aclosing(run_episodes(…))`: that closes every environment at once.
+    Leave the loop early only inside `contextlib.aclosing(run_episodes(…))`: that closes every environment
+    at once.
     """
     batches = run_batches(make_env, agent, requests, limits=limits, concurrency=concurrency, retries=retries)
     async with contextlib.aclosing(batches):
@@ -97,9 +100,10 @@ async def run_batches(
     concurrency: int = 64,
     retries: int = 2,
 ) -> AsyncGenerator[list[Finished], None]:
-    """`run_episodes` in lists: each holds what has finished since the last one was taken, at most `BATCH` episodes.
+    """`run_episodes` in lists: each holds what finished since the last was taken, at most `BATCH` episodes.
 
-    Whoever stores episodes takes them from here: a list is one transaction, and nothing finished waits for more.
+    Whoever stores episodes takes them from here: a list is one transaction, and nothing finished waits for
+    more.
     """
     if concurrency < 1:
         raise ValueError(f"concurrency must be at least 1, not {concurrency}")
@@ -160,7 +164,7 @@ class _Worker:
         if self._driver is None:
             try:
                 self._driver = EnvDriver(self._make_env())
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 (law 11: it fails this episode)
                 return _never_began(request, failure(error, "env"))
         return await rollout(
             self._driver,
@@ -178,7 +182,7 @@ class _Worker:
 
 
 class _Outbox:
-    """Finished episodes on their way to the consumer, all that there are at a time. Bounded, so that memory is flat."""
+    """Finished episodes on their way to the consumer. Bounded, so that memory is flat."""
 
     def __init__(self) -> None:
         self._items: list[Finished] = []

@@ -1,4 +1,4 @@
-"""Agents without a model: an environment's reference policies, and scripts that replay what they were given."""
+"""Agents without a model: an environment's reference policies, and scripts that replay what they got."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ class PolicyAgent:
     def start(self, episode: EpisodeStart) -> Player:
         """A player for one new episode."""
         if episode.task is None:
-            raise AgentError(f"the reference policy {self._name!r} needs the episode's task, which is unknown")
+            raise AgentError(
+                f"the reference policy {self._name!r} needs the episode's task, which is unknown"
+            )
         return _PolicyPlayer(self._policy, episode.task, noise_generator(episode.noise))
 
     async def close(self) -> None:
@@ -53,7 +55,7 @@ class PolicyAgent:
 
 
 class ScriptedAgent:
-    """Replays replies, one a turn: the same ones in every episode, or those that a function gives for the episode."""
+    """Replays replies, one a turn: the same in every episode, or those that a function gives for it."""
 
     def __init__(self, script: Script, name: str = "scripted") -> None:
         self._script = script
@@ -108,7 +110,9 @@ class _ScriptedPlayer(_TokenlessPlayer):
         try:
             reply = next(self._replies)
         except StopIteration:
-            raise LookupError(f"the script ended after {self._turn} replies, but the episode goes on") from None
+            raise LookupError(
+                f"the script ended after {self._turn} replies, but the episode goes on"
+            ) from None
         self._turn += 1
         if isinstance(reply, Action):
             return reply

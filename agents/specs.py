@@ -1,12 +1,13 @@
 """Agents by name: `expert`, `null`, `random` (reference policies of the environment), and local models.
 
-    make_agent("expert", "turngym/Calculator-v0")
-    make_agent("hf:runs/demo/checkpoint", "turngym/Calculator-v0", sampling=Sampling(temperature=0))
+make_agent("expert", "turngym/Calculator-v0")
+make_agent("hf:runs/demo/checkpoint", "turngym/Calculator-v0", sampling=Sampling(temperature=0))
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from turngym.agents.errors import BadSpec
 from turngym.agents.protocols import Agent, Sampling
@@ -24,6 +25,7 @@ def make_agent(
     spec: str,
     env_id: str,
     *,
+    env_kwargs: Mapping[str, Any] | None = None,
     sampling: Sampling = _DEFAULT_SAMPLING,
     system_prompt: str | None = None,
     renderer: str = "auto",
@@ -36,9 +38,11 @@ def make_agent(
     """The agent that a spec names.
 
     Args:
-        spec: the name of one of the environment's reference policies (`expert`, `null`, `random`, …), a built-in model
-            (`tiny`, `smollm2-135m`), or `hf:PATH` for a local folder in Hugging Face's format.
+        spec: the name of one of the environment's reference policies (`expert`, `null`, `random`, …), a
+            built-in model (`tiny`, `smollm2-135m`), or `hf:PATH` for a local folder in Hugging Face's
+            format.
         env_id: the environment that it will play.
+        env_kwargs: arguments of the environment, on which its reference policies may depend.
         sampling: how a model draws its tokens.
         system_prompt: replaces the environment's own, for a model.
         renderer: who renders a model's chat template.
@@ -54,9 +58,8 @@ def make_agent(
         MissingExtra: models need `pip install "turngym[train]"`.
         UnknownEnv: there is no such environment.
     """
-    scheme, _, path = spec.partition(":")
-    if scheme != "hf" and spec not in BUILT_IN_MODELS:
-        return _policy_agent(spec, env_id)
+    if not spec.startswith("hf:") and spec not in BUILT_IN_MODELS:
+        return _policy_agent(spec, env_id, env_kwargs or {})
     try:
         from turngym.agents.local import local_agent
     except ModuleNotFoundError as error:
@@ -64,7 +67,7 @@ def make_agent(
             f'the agent {spec!r} needs {error.name}: pip install "turngym[train]"'
         ) from error
     return local_agent(
-        path if scheme == "hf" else spec,
+        spec.removeprefix("hf:"),
         name=spec,
         sampling=sampling,
         system_prompt=system_prompt,
@@ -77,9 +80,9 @@ def make_agent(
     )
 
 
-def _policy_agent(name: str, env_id: str) -> Agent:
+def _policy_agent(name: str, env_id: str, env_kwargs: Mapping[str, Any]) -> Agent:
     try:
-        return PolicyAgent(reference_policy(env_id, name), name)
+        return PolicyAgent(reference_policy(env_id, name, **env_kwargs), name)
     except env_errors.UnknownPolicy as error:
         models = ", ".join(BUILT_IN_MODELS)
         raise BadSpec(f"no agent {name!r}: {error}; the models are {models} and hf:PATH") from error

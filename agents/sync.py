@@ -16,8 +16,9 @@ P = ParamSpec("P")
 def run_sync(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """The result of `make()`.
 
-    Without a running loop it is `asyncio.run`. Inside one, the coroutine gets a loop in another thread, and this call
-    waits for it; an interruption (Ctrl-C, a notebook's stop button) cancels it and waits for its cleanup.
+    Without a running loop it is `asyncio.run`. Inside one, the coroutine gets a loop in another thread, and
+    this call waits for it; an interruption (Ctrl-C, a notebook's stop button) cancels it and waits for its
+    cleanup.
     """
     try:
         asyncio.get_running_loop()
@@ -58,7 +59,7 @@ def _run_in_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def synchronous(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """The synchronous face of a coroutine function: same arguments, same docstring, its name without the leading a."""
+    """The synchronous face of a coroutine function: same arguments and docstring, no a before its name."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:

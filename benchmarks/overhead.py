@@ -2,9 +2,9 @@
 
     python benchmarks/overhead.py [--episodes 50000] [--runs 5] [--profile]
 
-Prints medians: bare `env.step` per second; turns per second of `evaluate` with everything that a real run has (64 episodes
-at once, records, intervals, the run store on disk); and how much the memory of the process grows from the first tenth of
-`--episodes` to the last.
+Prints medians: bare `env.step` per second; turns per second of `evaluate` with everything that a real run
+has (64 episodes at once, records, intervals, the run store on disk); and how much the memory of the process
+grows from the first tenth of `--episodes` to the last.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def steps_per_second(replies: dict[str, list[Message]]) -> float:
     return steps / seconds
 
 
-def turns_per_second(agent: ScriptedAgent, episodes: int, memory: list[tuple[int, int]] | None = None) -> float:
+def turns_per_second(
+    agent: ScriptedAgent, episodes: int, memory: list[tuple[int, int]] | None = None
+) -> float:
     """`evaluate` with a run store; (episodes done, bytes resident) go to `memory` as it runs."""
     process = psutil.Process()
 
@@ -78,7 +80,13 @@ def turns_per_second(agent: ScriptedAgent, episodes: int, memory: list[tuple[int
 
     with tempfile.TemporaryDirectory() as folder:
         report = evaluate(
-            ENV_ID, agent, split=SPLIT, tasks=TASKS, samples=max(episodes // TASKS, 1), out=Path(folder), progress=watch
+            ENV_ID,
+            agent,
+            split=SPLIT,
+            tasks=TASKS,
+            samples=max(episodes // TASKS, 1),
+            out=Path(folder),
+            progress=watch,
         )
     if report.success is None or report.success.mean != 1.0:
         raise SystemExit(f"the expert's replies should always succeed:\n{report}")
@@ -94,8 +102,12 @@ def growth_mib(memory: Sequence[tuple[int, int]], episodes: int) -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Overhead of turngym with an instant agent.")
-    parser.add_argument("--episodes", type=int, default=50_000, help="episodes of the memory test (default 50000)")
-    parser.add_argument("--run-episodes", type=int, default=10_000, help="episodes of each timed run (default 10000)")
+    parser.add_argument(
+        "--episodes", type=int, default=50_000, help="episodes of the memory test (default 50000)"
+    )
+    parser.add_argument(
+        "--run-episodes", type=int, default=10_000, help="episodes of each timed run (default 10000)"
+    )
     parser.add_argument("--runs", type=int, default=5, help="runs that the medians are over (default 5)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--profile", action="store_true", help="profile one run instead of measuring")
@@ -123,7 +135,10 @@ def main() -> None:
         print(json.dumps(figures))
         return
     print(f"bare env.step        {figures['env_steps_per_s']:>10,.0f} /s   (median of {options.runs})")
-    print(f"turns, everything on {figures['turns_per_s']:>10,.0f} /s   (median of {options.runs}, 64 at once, run store)")
+    print(
+        f"turns, everything on {figures['turns_per_s']:>10,.0f} /s   "
+        f"(median of {options.runs}; 64 at once, run store)"
+    )
     print(f"{options.episodes:,} episodes      {figures['long_run_turns_per_s']:>10,.0f} turns/s")
     print(f"memory growth        {figures['rss_growth_mib']:>10.1f} MiB from the first tenth to the end")
 

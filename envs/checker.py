@@ -39,6 +39,7 @@ CHECKS: tuple[tuple[str, Callable[[Probe], str]], ...] = (
     ("both faces agree", dynamics.faces_agree),
     ("the expert reaches the maximum", grading.expert_succeeds),
     ("saying nothing earns no success", grading.null_fails),
+    ("rewards stay in the declared range", grading.rewards_stay_in_range),
     ("splits share no task", grading.splits_are_disjoint),
     ("the hidden target stays hidden", grading.target_is_hidden),
 )

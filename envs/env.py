@@ -135,8 +135,9 @@ class Env(gymnasium.Env[Observation, Any]):
 
     @property
     def native_async(self) -> bool:
-        """True if the author's code may really wait in an event loop: await `areset` and `astep`."""
-        return self._reset_waits or (self._step_waits and self._inline_owner is not self._step_owner)
+        """True if the author's code may really wait in an event loop: await `areset`, `astep` and `aclose`."""
+        step_waits = self._step_waits and self._inline_owner is not self._step_owner
+        return step_waits or self._reset_waits or self._close_waits
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> ResetResult:
         """Start an episode.

@@ -86,7 +86,7 @@ def reward(
     options = RewardOptions(weight, range, name, when, group)
 
     def mark(marked: Function) -> Function:
-        setattr(marked, _MARK, options)
+        setattr(marked.__func__ if isinstance(marked, staticmethod) else marked, _MARK, options)
         return marked
 
     return mark if function is None else mark(function)

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -52,6 +52,13 @@ class Task(BaseModel):
         data = self.model_dump(mode="json", exclude={"id"})
         text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Pydantic's copy, with a hash of its own where more than the id changes."""
+        copied = super().model_copy(update=update, deep=deep)
+        if update and update.keys() - {"id"}:
+            copied.__dict__.pop("content_hash", None)
+        return copied
 
 
 @runtime_checkable

@@ -85,11 +85,15 @@ def _field(tool: str, parameter: inspect.Parameter, hints: Mapping[str, Any], de
     if parameter.default is None:
         return typing_extensions.NotRequired[annotated]
     if isinstance(parameter.default, FieldInfo):
-        raise ContractError(f"tool {tool}: write `{parameter.name}: Annotated[…, Field(…)]`, not `= Field(…)`")
+        raise ContractError(
+            f"tool {tool}: write `{parameter.name}: Annotated[…, Field(…)]`, not `= Field(…)`"
+        )
     try:
         default = to_jsonable_python(parameter.default)
     except PydanticSerializationError:
-        return typing_extensions.NotRequired[annotated]  # no JSON value: the model is told only that it may be left out
+        return typing_extensions.NotRequired[
+            annotated
+        ]  # no JSON value: the model is told only that it may be left out
     annotated = Annotated[annotated, Field(json_schema_extra={"default": default})]
     return typing_extensions.NotRequired[annotated]
 

@@ -73,7 +73,11 @@ def tool(
     """
 
     def mark(marked: Function) -> Function:
-        setattr(marked, _MARK, ToolOptions(name, description, strict))
+        setattr(
+            marked.__func__ if isinstance(marked, staticmethod) else marked,
+            _MARK,
+            ToolOptions(name, description, strict),
+        )
         return marked
 
     return mark if function is None else mark(function)

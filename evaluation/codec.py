@@ -2,10 +2,10 @@
 
     length of the JSON (4 bytes, little-endian) · JSON in UTF-8 · token arrays, in the order of the turns
 
-A turn's arrays are its context ids and action ids (unsigned, 4 bytes each) and its logprobs: 4 bytes each where that
-loses nothing (an engine computes them in float32), else 8. Messages are in OpenAI's wire format. Text may hold lone
-surrogates (a tokenizer can produce them), which the encoding passes through. The tools are kept apart, because
-thousands of episodes share them.
+A turn's arrays are its context ids and action ids (unsigned, 4 bytes each) and its logprobs: 4 bytes each
+where that loses nothing (an engine computes them in float32), else 8. Messages are in OpenAI's wire format.
+Text may hold lone surrogates (a tokenizer can produce them), which the encoding passes through. The tools
+are kept apart, because thousands of episodes share them.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def decode_tools(blob: bytes) -> tuple[ToolSpec, ...]:
 
 
 def _write(data: Any) -> bytes:
-    """JSON, five times as fast as `json` writes it, except for lone surrogates, which only `json` can write."""
+    """JSON, five times as fast as `json` writes it; but lone surrogates are something only `json` writes."""
     try:
         return pydantic_core.to_json(data, inf_nan_mode="constants")
     except ValueError:
@@ -138,7 +138,11 @@ def _turn(turn: Turn, arrays: list[bytes]) -> dict[str, Any]:
         tokens = action.tokens
         kind = "f" if tuple(array("f", tokens.logprobs)) == tokens.logprobs else "d"
         data["tokens"] = [len(tokens.context_ids), len(tokens.action_ids), kind, tokens.new_segment]
-        arrays += (_pack("I", tokens.context_ids), _pack("I", tokens.action_ids), _pack(kind, tokens.logprobs))
+        arrays += (
+            _pack("I", tokens.context_ids),
+            _pack("I", tokens.action_ids),
+            _pack(kind, tokens.logprobs),
+        )
     return data
 
 

@@ -1,14 +1,14 @@
 """Errors of the evaluation layer.
 
-    EvaluationError(Exception)
-    ├── StoreError(RuntimeError)         the run store could not do what was asked; committed episodes are safe
-    │   ├── StoreNotFound                there is no run store at that path
-    │   ├── NotAStore                    the file is something else, damaged, or of a newer version
-    │   ├── StoreLocked                  another process is writing this run
-    │   ├── StoreFull                    no space left on the disk
-    │   └── DuplicateEpisode             that episode is in the store already
-    ├── RunExists(FileExistsError)       the folder holds an evaluation, and nobody said to resume it
-    └── RunMismatch(ValueError)          the folder holds a different evaluation: nothing to resume
+EvaluationError(Exception)
+├── StoreError(RuntimeError)         the run store could not do what was asked; committed episodes are safe
+│   ├── StoreNotFound                there is no run store at that path
+│   ├── NotAStore                    the file is something else, damaged, or of a newer version
+│   ├── StoreLocked                  another process is writing this run
+│   ├── StoreFull                    no space left on the disk
+│   └── DuplicateEpisode             that episode is in the store already
+├── RunExists(FileExistsError)       the folder holds an evaluation, and nobody said to resume it
+└── RunMismatch(ValueError)          the folder holds a different evaluation: nothing to resume
 """
 
 from __future__ import annotations

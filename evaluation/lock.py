@@ -27,7 +27,8 @@ class WriteLock:
             holder = os.pread(self._file, 20, 0).decode(errors="replace").strip() or "unknown"
             os.close(self._file)
             raise StoreLocked(
-                f"process {holder} is writing this run ({path}): wait for it, stop it, or choose another folder"
+                f"process {holder} is writing this run ({path}): "
+                "wait for it, stop it, or choose another folder"
             ) from None
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)

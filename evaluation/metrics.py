@@ -1,7 +1,7 @@
-"""Means with 95% intervals: success and reward over scored episodes, with the samples of one task as one cluster.
+"""Means with 95% intervals over scored episodes, with the samples of one task as one cluster.
 
-Samples of the same task are alike, so 4 samples of 100 tasks say less than 400 tasks do. Every interval here treats the
-tasks as what was drawn, and the samples of a task as belonging together.
+Samples of the same task are alike, so 4 samples of 100 tasks say less than 400 tasks do. Every interval
+here treats the tasks as what was drawn, and the samples of a task as belonging together.
 """
 
 from __future__ import annotations
@@ -79,11 +79,12 @@ def proportion(moments: Moments) -> Interval | None:
 
         (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n)
 
-    With one sample per task, n is the number of tasks. With several, n is the effective sample size p(1−p)/v, where v is
-    the variance of p over tasks, at most the number of episodes; where p is 0 or 1, v says nothing and n is the number
-    of tasks.
+    With one sample per task, n is the number of tasks. With several, n is the effective sample size
+    p(1−p)/v, where v is the variance of p over tasks, at most the number of episodes; where p is 0 or 1, v
+    says nothing and n is the number of tasks.
 
-    Source: Wilson 1927; for clusters Dean & Pagano 2015 (Korn & Graubard's effective size in Wilson's interval).
+    Source: Wilson 1927; for clusters Dean & Pagano 2015 (Korn & Graubard's effective size in Wilson's
+    interval).
     """
     if not moments.episodes:
         return None
@@ -97,7 +98,9 @@ def proportion(moments: Moments) -> Interval | None:
     scale = 1 + _Z**2 / n
     # The interval holds its mean; at 0 and 1 rounding would push it out.
     low, high = min((centre - half) / scale, p), max((centre + half) / scale, p)
-    return Interval(mean=p, low=max(low, 0.0), high=min(high, 1.0), episodes=moments.episodes, tasks=moments.tasks)
+    return Interval(
+        mean=p, low=max(low, 0.0), high=min(high, 1.0), episodes=moments.episodes, tasks=moments.tasks
+    )
 
 
 def mean(moments: Moments) -> Interval | None:
@@ -118,7 +121,7 @@ def mean(moments: Moments) -> Interval | None:
 
 
 def student_quantile(probability: float, degrees: int) -> float:
-    """Quantile of Student's t; exact for 1 and 2 degrees of freedom, else within 0.5% by a series in 1/degrees.
+    """Quantile of Student's t: exact for 1 and 2 degrees of freedom, else within 0.5% (series in 1/degrees).
 
     Source: Abramowitz & Stegun 26.7.5.
     """
@@ -135,4 +138,4 @@ def student_quantile(probability: float, degrees: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    return sum(term / degrees**power for power, term in enumerate(series))
+    return math.fsum(term / degrees**power for power, term in enumerate(series))

@@ -1,4 +1,4 @@
-"""What is known of an episode without decoding it: the columns of the run store, and the records made of them."""
+"""What is known of an episode without decoding it: the columns of the run store, as records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class EpisodeSummary:
     reward: float | None
     """Sum of its rewards; None where the outcome has no score."""
     success: float | None
-    """What the environment reports; 0 if the episode was cut or failed by the agent's fault before it could report;
+    """What the environment reports; 0 if the episode was cut, or failed by the agent's fault, before that;
     None where it is not reported or the outcome has no score."""
     turns: int
     """Number of turns."""
@@ -57,15 +57,18 @@ class EpisodeSummary:
     def row(self) -> tuple[Any, ...]:
         """The values of its columns, in order."""
         return (
-            self.phase, self.step, self.task_id, self.sample, self.group, json.dumps(self.tags) if self.tags else "[]",
-            self.kind, self.cause, self.attempts, self.reward, self.success, self.turns, self.action_tokens, self.wall_s,
+            self.phase, self.step, self.task_id, self.sample,
+            self.group, json.dumps(self.tags) if self.tags else "[]",
+            self.kind, self.cause, self.attempts,
+            self.reward, self.success, self.turns, self.action_tokens, self.wall_s,
         )  # fmt: skip
 
     @classmethod
     def of_row(cls, row: Sequence[Any]) -> EpisodeSummary:
         """The summary whose columns these are."""
-        tags = row[5]
-        return cls(*row[:5], tuple(json.loads(tags)) if tags != "[]" else (), *row[6:])
+        phase, step, task_id, sample, group, tags, *figures = row
+        labels = tuple(json.loads(tags)) if tags != "[]" else ()
+        return cls(phase, step, task_id, sample, group, labels, *figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,5 +123,7 @@ def summarise(
 def _success(trajectory: Trajectory) -> float | None:
     reported = trajectory.metrics.get("success")
     if reported is None and trajectory.outcome.kind != "completed":
-        return 0.0  # cut, or failed by the agent's fault: it did not reach the point where success is reported
+        return (
+            0.0  # cut, or failed by the agent's fault: it did not reach the point where success is reported
+        )
     return reported

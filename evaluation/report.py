@@ -26,7 +26,7 @@ class TagReport(_Record):
 
 
 class EvalReport(_Record):
-    """The result of an evaluation. Means are over scored episodes; failures that are not the agent's are counted apart."""
+    """The result of an evaluation. Means are over scored episodes; other failures are counted apart."""
 
     env_id: str
     """The environment."""
@@ -73,7 +73,8 @@ class EvalReport(_Record):
 
     def __str__(self) -> str:
         lines = [
-            f"{self.env_id}, split {self.split}, agent {self.agent}: {self.episodes} episodes of {self.tasks} tasks",
+            f"{self.env_id}, split {self.split}, agent {self.agent}: "
+            f"{self.episodes} episodes of {self.tasks} tasks",
             f"  success   {self.success if self.success is not None else 'not reported'}",
             f"  reward    {self.reward if self.reward is not None else 'none: nothing was scored'}",
         ]
@@ -82,7 +83,9 @@ class EvalReport(_Record):
             lines.append(f"  episode   {self.mean_turns:.2f} turns{tokens}")
         lines.append(f"  outcomes  {self._outcomes()}")
         if self.unscored:
-            lines.append(f"  excluded  {self.unscored} episodes failed through no fault of the agent and are in no mean")
+            lines.append(
+                f"  excluded  {self.unscored} episodes failed through no fault of the agent: in no mean"
+            )
         if self.retried:
             lines.append(f"  retried   {self.retried} episodes needed a fresh environment")
         for tag, part in sorted(self.tags.items()):

@@ -1,4 +1,4 @@
-"""Evaluates an agent: tasks × samples through the runner, each episode stored before it is counted, resumable."""
+"""Evaluates an agent: tasks × samples, each episode stored before it is counted, resumable at any moment."""
 
 from __future__ import annotations
 
@@ -89,16 +89,25 @@ async def aevaluate(
     choice: dict[str, Any] = {"limit": tasks, "ids": task_ids, "tags": None if tags is None else sorted(tags)}
     async with contextlib.AsyncExitStack() as stack:
         if isinstance(agent, str):
-            agent = make_agent(agent, env_id)
+            agent = make_agent(
+                agent, env_id, env_kwargs=env_kwargs, max_context=limits.max_tokens, slots=concurrency
+            )
             stack.push_async_callback(agent.close)
         total = count_tasks(task_set, split, **choice) * samples
         if out is not None:
             store = stack.enter_context(RunStore(Path(out) / STORE_NAME))
         evaluation = _Evaluation(store, f"eval/{name or split}", step, samples, total)
-        config = {"env": env_id, "env_kwargs": dict(env_kwargs or {}), "agent": agent.name, "split": split}
-        config |= {"samples": samples, "seed": seed, **choice, **dataclasses.asdict(limits)}
+        config: dict[str, Any] = {
+            "env": env_id,
+            "env_kwargs": dict(env_kwargs or {}),
+            "agent": agent.name,
+            "split": split,
+        }
+        config |= {"samples": samples, "seed": seed} | choice | dataclasses.asdict(limits)
         evaluation.open(config, resume=resume)
-        show = stack.enter_context(progress_bar(f"{env_id} {split}")) if progress is True else progress or None
+        show = (
+            stack.enter_context(progress_bar(f"{env_id} {split}")) if progress is True else progress or None
+        )
         requests = evaluation.requests(select_tasks(task_set, split, **choice), env_id, seed)
         batches = run_batches(
             make_env, agent, requests, limits=limits, concurrency=concurrency, retries=retries
@@ -178,7 +187,9 @@ class _Evaluation:
         if show is not None:
             show(self._progress())
 
-    def report(self, *, env_id: str, agent: str, split: str, seed: int, folder: Path | str | None) -> EvalReport:
+    def report(
+        self, *, env_id: str, agent: str, split: str, seed: int, folder: Path | str | None
+    ) -> EvalReport:
         """The report, which the store keeps too."""
         report = self._tally.report(
             env_id=env_id,

@@ -35,15 +35,17 @@ def select_tasks(
     if ids is not None:
         if len(set(ids)) != len(ids):
             raise ValueError(f"a task id is given twice: {', '.join(ids)}")
-        candidates = (tasks.get(task_id) for task_id in ids)
+        candidates: Iterator[Task] = map(tasks.get, ids)
     elif tags is None:
         candidates = iterate(tasks, split, limit)
     else:
         endless = tasks.size(split) is None
-        candidates = iterate(tasks, split, limit * _LOOKED_AT_PER_WANTED if endless and limit is not None else None)
+        candidates = iterate(
+            tasks, split, limit * _LOOKED_AT_PER_WANTED if endless and limit is not None else None
+        )
     count = 0
     for task in candidates:
-        if tags is None or not tags.isdisjoint(task.tags):
+        if tags is None or not set(tags).isdisjoint(task.tags):
             count += 1
             yield task
         if count == limit:

@@ -1,7 +1,8 @@
 """The run store: every finished episode of a run and its metrics, in one SQLite file that survives `kill -9`.
 
-`add_episodes` returns when its episodes are committed, and nothing counts an episode before that (law 13). The
-database is in WAL mode: readers (a viewer, a report) work while a run writes. Only one process can write a run.
+`add_episodes` returns when its episodes are committed, and nothing counts an episode before that (law 13).
+The database is in WAL mode: readers (a viewer, a report) work while a run writes. Only one process can
+write a run.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ CREATE TABLE metrics (
 COMMIT;
 """
 _SUMMARY: Final = (
-    "phase, step, task_id, sample, group_id, tags, kind, cause, attempts, reward, success, turns, action_tokens, wall_s"
+    "phase, step, task_id, sample, group_id, tags, kind, cause, attempts,"
+    " reward, success, turns, action_tokens, wall_s"
 )
 _INSERT: Final = f"INSERT INTO episodes ({_SUMMARY}, toolset, trajectory) VALUES ({', '.join('?' * 16)})"
 
@@ -142,7 +144,7 @@ class RunStore:
         return summaries
 
     def episodes(self, phase: str | None = None, step: int | None = None) -> Iterator[StoredEpisode]:
-        """Stream the episodes of a phase and step (None for all), in order of phase, step, task id and sample."""
+        """Stream the episodes of a phase and step (None for all), by phase, step, task id and sample."""
         for toolset, blob, *row in self._rows(f"toolset, trajectory, {_SUMMARY}", phase, step):
             summary = EpisodeSummary.of_row(row)
             try:
@@ -158,7 +160,9 @@ class RunStore:
 
     def done(self, phase: str, step: int) -> set[tuple[str, int]]:
         """(task id, sample) of every episode that is stored for a phase and step."""
-        rows = self._execute("SELECT task_id, sample FROM episodes WHERE phase = ? AND step = ?", (phase, step))
+        rows = self._execute(
+            "SELECT task_id, sample FROM episodes WHERE phase = ? AND step = ?", (phase, step)
+        )
         return set(rows)
 
     def delete_episodes(self, phase: str, min_step: int) -> int:
@@ -172,7 +176,7 @@ class RunStore:
         """Mean reward and success of each step's scored episodes, in order of steps."""
         rows = self._execute(
             "SELECT step, COUNT(*), COUNT(reward), AVG(reward),"
-            # Where completed episodes report no success, the zeros of those that were cut are no success rate.
+            # Where completed episodes report no success, the zeros of those that were cut are no rate.
             " CASE WHEN SUM(kind = 'completed' AND success IS NULL) = 0 THEN AVG(success) END"
             " FROM episodes WHERE phase = ? GROUP BY step ORDER BY step",
             (phase,),
@@ -196,13 +200,17 @@ class RunStore:
         steps: dict[int, dict[str, float]] = {}
         rows = self._execute("SELECT step, name, value FROM metrics WHERE phase = ? ORDER BY step", (phase,))
         for step, name, value in rows:
-            steps.setdefault(step, {})[name] = math.nan if value is None else value  # SQLite keeps NaN as NULL
+            steps.setdefault(step, {})[name] = (
+                math.nan if value is None else value
+            )  # SQLite keeps NaN as NULL
         return list(steps.items())
 
     def delete_metrics(self, phase: str, min_step: int) -> int:
         """Forget the figures of a phase from a step on; how many there were."""
         with self._transaction():
-            return self._db.execute("DELETE FROM metrics WHERE phase = ? AND step >= ?", (phase, min_step)).rowcount
+            return self._db.execute(
+                "DELETE FROM metrics WHERE phase = ? AND step >= ?", (phase, min_step)
+            ).rowcount
 
     def set_meta(self, key: str, value: Any) -> None:
         """Commit a value (JSON data) under a name, replacing what was there."""
@@ -253,7 +261,9 @@ class RunStore:
                 last = rows[-1][:2]
 
     def _toolset_id(self, tools: tuple[ToolSpec, ...]) -> int:
-        if self._last_tools is not None and self._last_tools[0] is tools:  # environments give the same tuple each time
+        if (
+            self._last_tools is not None and self._last_tools[0] is tools
+        ):  # environments give the same tuple each time
             return self._last_tools[1]
         blob = codec.encode_tools(tools)
         if blob not in self._toolset_ids:
@@ -295,7 +305,9 @@ def _prepare(db: sqlite3.Connection, path: Path, *, read_only: bool, full_sync: 
         if tables or application or version or read_only:
             raise NotAStore(f"{path} is a database, but not a run store of turngym: choose another path")
     elif version > _VERSION:
-        raise NotAStore(f"{path} was written by a newer turngym (format {version}): update turngym to read it")
+        raise NotAStore(
+            f"{path} was written by a newer turngym (format {version}): update turngym to read it"
+        )
     if not read_only:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute(f"PRAGMA synchronous = {'FULL' if full_sync else 'NORMAL'}")
@@ -306,7 +318,9 @@ def _prepare(db: sqlite3.Connection, path: Path, *, read_only: bool, full_sync: 
 def _explained(error: sqlite3.Error | UnicodeEncodeError, path: Path) -> StoreError:
     """The error of ours that says what to do about one of SQLite's."""
     if isinstance(error, UnicodeEncodeError):
-        return StoreError(f"{path}: a task id, tag or name is not valid Unicode ({error.object!r}): rename it")
+        return StoreError(
+            f"{path}: a task id, tag or name is not valid Unicode ({error.object!r}): rename it"
+        )
     name = getattr(error, "sqlite_errorname", "")
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
         return StoreFull(
@@ -314,7 +328,11 @@ def _explained(error: sqlite3.Error | UnicodeEncodeError, path: Path) -> StoreEr
             "every episode that was counted is stored"
         )
     if name.startswith("SQLITE_CONSTRAINT"):
-        return DuplicateEpisode(f"{path} has one of these episodes already ({error}): resume the run instead of repeating it")
+        return DuplicateEpisode(
+            f"{path} has one of these episodes already ({error}): resume the run instead of repeating it"
+        )
     if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-        return NotAStore(f"{path} is damaged or is not a run store ({error}): restore it from a copy, or choose another path")
+        return NotAStore(
+            f"{path} is damaged or no run store ({error}): restore it from a copy, or choose another path"
+        )
     return StoreError(f"{path}: {error}")

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from turngym.evaluation.plots import plot_curve
+from turngym.evaluation.plots import reward_curve
 from turngym.evaluation.report import EvalReport
 from turngym.evaluation.transcripts import write_transcripts
 from turngym.trainer import checkpoint
 from turngym.trainer.run import Run
+
+TRANSCRIPTS = 4
+"""How many episodes of an evaluation are written out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +47,23 @@ class TrainReport:
 
 
 def write_results(run: Run, report: TrainReport) -> None:
-    """Write the trained model, the curve and the transcripts into the run's folder.
+    """Write the trained model, the curve, and transcripts of the first and the last evaluation into the run's folder.
 
     Raises:
         CheckpointError: the model cannot be written.
     """
     checkpoint.write_folder(report.model, run.write_model)
-    plot_curve(run.store, run.folder / "curve.png")
-    write_transcripts(run.store, run.folder / "transcripts.txt")
+    if report.steps:
+        reward_curve(run.store, run.folder / "curve.png", title=f"{run.config.algorithm.name} on {run.config.env.id}")
+    for phase, step in shown_episodes(run):
+        write_transcripts(run.store, run.folder / "transcripts", phase=phase, step=step, count=TRANSCRIPTS)
+
+
+def shown_episodes(run: Run) -> list[tuple[str, int]]:
+    """The first and the last evaluation as (phase, step); the last training step where nothing was evaluated."""
+    evaluations = sorted(
+        ((step, phase) for phase, step in run.store.phases() if phase.startswith("eval/")), key=lambda at: at[0]
+    )
+    if evaluations:
+        return [(phase, step) for step, phase in dict.fromkeys((evaluations[0], evaluations[-1]))]
+    return [("train", run.step)]

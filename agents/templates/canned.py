@@ -102,9 +102,9 @@ def try_extension(renderer: Renderer, canned: Canned) -> Verdict:
 
     Returns:
         "extends" if the renderer's extension is what follows the assistant's end-of-turn token there,
-        "new segment" if the renderer declines, "differs" if it has other ids, "refused" if the template cannot
-        render the conversation at all, "no end token" if it does not end the assistant's turn with a token, so
-        that nothing more can be compared.
+        "new segment" if the renderer declines, "differs" if it has other ids, "refused" if the template
+        cannot render the conversation at all, "no end token" if it does not end the assistant's turn with a
+        token, so that nothing more can be compared.
     """
     try:
         before = renderer.render(canned.history[:-1], canned.tools)

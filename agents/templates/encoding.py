@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from turngym.agents.parsing import TAGS, THINK_CLOSE, THINK_OPEN
 from turngym.agents.templates.source import ChatTokenizer
 
 _MARKS = tuple(chr(code) for code in range(0xFDD0, 0xFDF0))
 """Unicode's noncharacters: reserved for use inside a program, never for exchange."""
 
-_THINK_TAGS = frozenset({"<think>", "</think>"})
+_THINK_TAGS = frozenset({THINK_OPEN, THINK_CLOSE})
 _NOTHING = re.compile("(?!)")
 
 
@@ -76,18 +77,19 @@ class TextCodec:
             id: token for id, token in tokenizer.added_tokens_decoder.items() if _is_control(token.content)
         }
         self._added_ids = frozenset(added)
+        structure = (template_source, *TAGS)
         typed = {
             token.content: id
             for id, token in added.items()
-            if token.special or token.content in template_source
+            if token.special or any(token.content in text for text in structure)
         }
         special = {token.content for token in added.values() if token.special}
         self._control_ids = frozenset(typed.values())
         self._typed = _any_of(typed)
         self._spoken = _any_of(special - _THINK_TAGS)
-        self._anchor = tokenizer.encode("\n", add_special_tokens=False)
-        plain, anchored = (tokenizer.encode(text, add_special_tokens=False) for text in ("x", "\nx"))
-        self._pads_starts = anchored != self._anchor + plain
+        anchors = [(text, self._encode(text)) for text in ("\n", ".", "0")]
+        pads = [self._encode(text + "x") != ids + self._encode("x") for text, ids in anchors]
+        self._anchors = anchors if all(pads) else []
 
     def is_control(self, id: int) -> bool:
         """True for a token that the tokenizer matches whole, such as an end-of-turn token."""
@@ -133,7 +135,7 @@ class TextCodec:
             elif ids or inside:
                 ids += self._inside(piece)
             else:
-                ids += self._tokenizer.encode(piece, add_special_tokens=False)
+                ids += self._encode(piece)
         return tuple(ids)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -146,10 +148,13 @@ class TextCodec:
     def _inside(self, text: str, *, split: bool = False) -> list[int]:
         """Ids of text in the middle of a sequence: some tokenizers put a space before what comes first."""
         options: dict[str, Any] = {"split_special_tokens": True} if split else {}
-        if self._pads_starts:
-            ids = self._tokenizer.encode("\n" + text, add_special_tokens=False, **options)
-            if ids[: len(self._anchor)] == self._anchor:
-                return ids[len(self._anchor) :]
+        for anchor, anchor_ids in self._anchors:
+            ids = self._encode(anchor + text, **options)
+            if ids[: len(anchor_ids)] == anchor_ids:
+                return ids[len(anchor_ids) :]
+        return self._encode(text, **options)
+
+    def _encode(self, text: str, **options: Any) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False, **options)
 
     def _as_text(self, text: str) -> list[int]:

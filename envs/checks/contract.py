@@ -39,13 +39,6 @@ def infos_are_complete(probe: Probe) -> str:
             require(
                 not played.is_over or isinstance(played.metrics, dict), "the last step's info has no metrics"
             )
-            low, high = env.reward_range
-            slack = 1e-9 * max(1.0, abs(played.reward))
-            inside = low - slack <= played.reward <= high + slack
-            require(
-                inside or not played.is_over,
-                f"an episode's reward {played.reward} is outside {env.reward_range}",
-            )
     return f"{len(probe.tasks())} episodes"
 
 

@@ -8,7 +8,7 @@ import math
 from contextlib import closing
 
 from turngym.envs.checks.probe import Played, Probe, require
-from turngym.envs.env import Env
+from turngym.envs.env import Env, policies_of
 from turngym.envs.messages import Message
 from turngym.envs.tasks import Task
 
@@ -46,6 +46,24 @@ def _succeeded(env: Env, played: Played) -> bool:
     return math.isclose(played.reward, env.reward_range[1], rel_tol=1e-9)
 
 
+def rewards_stay_in_range(probe: Probe) -> str:
+    """No policy earns more or less than the environment declares, in a whole episode."""
+    count = 0
+    with closing(probe.make()) as env:
+        low, high = env.reward_range
+        for name in sorted(policies_of(env)):
+            for task in probe.tasks():
+                played = probe.play(env, probe.policy(name), task)
+                slack = 1e-9 * max(1.0, abs(played.reward))
+                inside = low - slack <= played.reward <= high + slack
+                count += played.is_over
+                require(
+                    inside or not played.is_over,
+                    f"the policy {name!r} earns {played.reward:g} on task {task.id}, outside [{low:g}, {high:g}]",
+                )
+    return f"{count} episodes in [{low:g}, {high:g}]"
+
+
 def splits_are_disjoint(probe: Probe) -> str:
     """No two splits share a task, compared by content, in a sample."""
     hashes = {split: {task.content_hash for task in probe.tasks(split)} for split in probe.splits}
@@ -55,18 +73,26 @@ def splits_are_disjoint(probe: Probe) -> str:
 
 
 def target_is_hidden(probe: Probe) -> str:
-    """Openings do not depend on the target, and no observation before the end spells it out."""
-    scanned = 0
+    """Openings do not depend on the target, and no observation before the end spells it out.
+
+    A prompt may quote its target (reading comprehension asks for a passage): the report counts such tasks.
+    """
+    scanned = quoted = 0
     with closing(probe.make()) as env:
         tasks = probe.tasks()
         for task, other in zip(tasks, (*tasks[1:], tasks[0]), strict=True):
             if task.target is None:
                 continue
             _opening_ignores_target(probe, env, task, other)
+            needle = task.target if isinstance(task.target, str) else json.dumps(task.target, default=str)
+            if len(needle) < SHORTEST_NEEDLE:
+                continue
+            if any(needle in _words(message) for message in task.prompt):
+                quoted += 1
+                continue
             for name in ("null", "random"):
-                played = probe.play(env, probe.policy(name), task)
-                scanned += _scan(task, played)
-    return f"{scanned} messages scanned"
+                scanned += _scan(needle, task, probe.play(env, probe.policy(name), task))
+    return f"{scanned} messages scanned" + (f"; {quoted} prompts quote their target" if quoted else "")
 
 
 def _opening_ignores_target(probe: Probe, env: Env, task: Task, other: Task) -> None:
@@ -78,17 +104,13 @@ def _opening_ignores_target(probe: Probe, env: Env, task: Task, other: Task) -> 
     )
 
 
-def _scan(task: Task, played: Played) -> int:
-    needle = task.target if isinstance(task.target, str) else json.dumps(task.target, default=str)
+def _scan(needle: str, task: Task, played: Played) -> int:
     observations = [played.opening[0], *(r[0] for r in played.results if not (r[2] or r[3]))]
     messages = [message for observation in observations for message in observation]
     spoken = " ".join(_words(message) for message in played.actions)
-    if len(needle) >= SHORTEST_NEEDLE and needle not in spoken:
+    if needle not in spoken:
         for message in messages:
-            require(
-                needle not in _words(message),
-                f"an observation of task {task.id} spells out the hidden target",
-            )
+            require(needle not in _words(message), f"an observation of task {task.id} spells out its target")
     return len(messages)
 
 

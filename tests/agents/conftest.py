@@ -18,7 +18,13 @@ from turngym.envs.tasks import ListTasks, Task, TaskLimits
 
 TASKS = ListTasks(
     test=[Task(id=f"t{i}", prompt=(user(f"question {i}"),), target=i) for i in range(40)]
-    + [Task(id="short", prompt=(user("quick"),), limits=TaskLimits(max_turns=2, max_tokens=7, max_seconds=0.05))]
+    + [
+        Task(
+            id="short",
+            prompt=(user("quick"),),
+            limits=TaskLimits(max_turns=2, max_tokens=7, max_seconds=0.05),
+        )
+    ]
 )
 
 
@@ -52,7 +58,9 @@ class ScriptedEnv(gymnasium.Env[Any, Any]):
         self.closed = 0
         self.thread_names: set[str] = set()
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         self.thread_names.add(threading.current_thread().name)
         if self.reset_error is not None:
@@ -60,7 +68,13 @@ class ScriptedEnv(gymnasium.Env[Any, Any]):
         self.resets += 1
         self.actions = []
         task = options["task"] if options else TASKS.at("test", (seed or 0) % 40)
-        info = {"task_id": task.id, "task_hash": task.content_hash, "tools": (), "limits": task.limits, "anchor": "s0"}
+        info = {
+            "task_id": task.id,
+            "task_hash": task.content_hash,
+            "tools": (),
+            "limits": task.limits,
+            "anchor": "s0",
+        }
         return task.prompt, info
 
     def step(self, action: Message) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -80,7 +94,7 @@ class ScriptedEnv(gymnasium.Env[Any, Any]):
 
 
 class TokenAgent:
-    """Says `ok` with one token per word, counts its context like a real agent, and records what it was asked."""
+    """Says `ok`, counts its context like a real agent, and records what it was asked."""
 
     name = "tokens"
 

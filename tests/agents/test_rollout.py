@@ -20,14 +20,15 @@ from turngym.agents.simple import ScriptedAgent
 from turngym.agents.types import Action, Outcome, Tokens, Trajectory
 from turngym.envs.errors import GradingError, InfrastructureError, InvalidAction, UnknownTask
 from turngym.envs.messages import assistant, user
-from turngym.envs.tasks import TaskLimits
 
 from .conftest import ScriptedEnv, Step, TokenAgent
 
 NOISE = NoiseKey(run_seed=0, step=0, task="t0", sample=3)
 
 
-def play(env: Any, agent: Any, *, task: Any = "t0", seed: int = 5, limits: Limits | None = None) -> Trajectory:
+def play(
+    env: Any, agent: Any, *, task: Any = "t0", seed: int = 5, limits: Limits | None = None
+) -> Trajectory:
     return asyncio.run(rollout(env, agent, task=task, seed=seed, noise=NOISE, limits=limits or Limits()))
 
 
@@ -37,10 +38,17 @@ def timeless(trajectory: Trajectory) -> Trajectory:
 
 
 def test_a_completed_episode_is_recorded_whole() -> None:
-    end = Step(1.5, True, text="done", info={"reward_components": {"correct": 3}, "metrics": {"success": True}})
+    end = Step(
+        1.5, True, text="done", info={"reward_components": {"correct": 3}, "metrics": {"success": True}}
+    )
     trajectory = play(ScriptedEnv([Step(0.25), end]), ScriptedAgent(["first", "second"]))
     assert trajectory.outcome == Outcome("completed", "terminated")
-    assert (trajectory.task_id, trajectory.seed, trajectory.sample, trajectory.env_id) == ("t0", 5, 3, "ScriptedEnv")
+    assert (trajectory.task_id, trajectory.seed, trajectory.sample, trajectory.env_id) == (
+        "t0",
+        5,
+        3,
+        "ScriptedEnv",
+    )
     assert trajectory.prompt == (user("question 0"),)
     assert [turn.action.message for turn in trajectory.turns] == [assistant("first"), assistant("second")]
     assert [turn.observation for turn in trajectory.turns] == [(user("go on"),), (user("done"),)]
@@ -68,7 +76,9 @@ def test_an_unknown_task_is_the_callers_error() -> None:
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_law_06_where_a_wrapper_sets_both_flags_terminated_wins(wrapped: bool) -> None:
     if wrapped:  # TimeLimit truncates in the very step that terminates
-        env: Any = gymnasium.wrappers.TimeLimit(ScriptedEnv([Step(), Step(terminated=True)]), max_episode_steps=2)
+        env: Any = gymnasium.wrappers.TimeLimit(
+            ScriptedEnv([Step(), Step(terminated=True)]), max_episode_steps=2
+        )
     else:
         env = ScriptedEnv([Step(), Step(terminated=True, truncated=True)])
     outcome = play(env, ScriptedAgent(["a", "b"])).outcome
@@ -95,7 +105,12 @@ def test_law_06_the_environments_own_truncation_is_named() -> None:
 def test_law_06_an_agents_failure_terminates_and_is_scored() -> None:
     env = ScriptedEnv([Step(0.5), Step(error=InvalidAction("not a message"))])
     outcome = play(env, ScriptedAgent(["a", "b"])).outcome
-    assert (outcome.kind, outcome.cause, outcome.terminated, outcome.scored) == ("failed", "agent", True, True)
+    assert (outcome.kind, outcome.cause, outcome.terminated, outcome.scored) == (
+        "failed",
+        "agent",
+        True,
+        True,
+    )
 
 
 def test_the_token_budget_is_checked_before_the_next_call() -> None:
@@ -178,15 +193,6 @@ def test_the_tasks_own_limits_hold_where_they_are_smaller(task: str | None) -> N
     assert play(slow, ScriptedAgent(["a"] * 9), task=task).outcome.cause == "time"
 
 
-def test_limits_refuse_nonsense_and_take_the_smaller() -> None:
-    with pytest.raises(ValueError, match="max_turns must be above 0"):
-        Limits(max_turns=0)
-    with pytest.raises(ValueError, match="max_seconds"):
-        Limits(max_seconds=math.nan)
-    both = Limits(max_turns=4, max_tokens=100).within(TaskLimits(max_turns=9, max_tokens=50, max_seconds=1))
-    assert both == Limits(max_turns=4, max_tokens=50, max_seconds=1.0)
-
-
 class SandboxDied(Exception):
     outcome_cause = "sandbox"
 
@@ -203,7 +209,9 @@ class SandboxDied(Exception):
     ],
 )
 @pytest.mark.parametrize("where", ["reset", "step"])
-def test_law_10_a_broken_environment_is_failed_and_unscored(error: BaseException, cause: str, where: str) -> None:
+def test_law_10_a_broken_environment_is_failed_and_unscored(
+    error: BaseException, cause: str, where: str
+) -> None:
     env = ScriptedEnv([Step(), Step(error=error)]) if where == "step" else ScriptedEnv(reset_error=error)
     trajectory = play(env, TokenAgent())
     assert (trajectory.outcome.kind, trajectory.outcome.cause) == ("failed", cause)
@@ -247,7 +255,9 @@ def test_a_reward_that_is_no_finite_number_fails_the_episode_and_says_so(reward:
 
 def test_a_component_that_was_not_computed_is_absent_and_an_infinite_one_is_an_error() -> None:
     components = {"correct": 1.0, "judge": math.nan}
-    trajectory = play(ScriptedEnv([Step(terminated=True, info={"reward_components": components})]), ScriptedAgent(["a"]))
+    trajectory = play(
+        ScriptedEnv([Step(terminated=True, info={"reward_components": components})]), ScriptedAgent(["a"])
+    )
     assert trajectory.turns[0].reward_components == {"correct": 1.0}
     infinite = ScriptedEnv([Step(terminated=True, info={"reward_components": {"judge": math.inf}})])
     assert play(infinite, ScriptedAgent(["a"])).outcome.cause == "env_error"
@@ -309,40 +319,6 @@ def test_a_final_context_that_cannot_be_rendered_is_infrastructure() -> None:
 
     outcome = play(ScriptedEnv(), NoFinal(), limits=Limits(max_turns=1)).outcome
     assert (outcome.kind, outcome.cause) == ("failed", "infrastructure")
-
-
-def test_environments_are_stepped_inline_unless_they_block() -> None:
-    inline, blocking = ScriptedEnv([Step(terminated=True)]), ScriptedEnv([Step(terminated=True)])
-    blocking.blocking = True
-    wrapped = gymnasium.wrappers.TimeLimit(blocking, max_episode_steps=9)
-    play(inline, ScriptedAgent(["a"]))
-    assert inline.thread_names == {"MainThread"}
-    play(wrapped, ScriptedAgent(["a"]))
-    assert blocking.thread_names == {"turngym-env"}
-
-
-def test_an_async_environment_is_awaited_bare_and_driven_in_a_thread_inside_wrappers() -> None:
-    class Async(ScriptedEnv):
-        native_async = True
-        awaited = 0
-
-        async def areset(self, *, seed: Any = None, options: Any = None) -> Any:
-            await asyncio.sleep(0)
-            return ScriptedEnv.reset(self, seed=seed, options=options)
-
-        async def astep(self, action: Any) -> Any:
-            await asyncio.sleep(0)
-            self.awaited += 1
-            return ScriptedEnv.step(self, action)
-
-    env = Async([Step(), Step(1.0, True)])
-    assert play(env, ScriptedAgent(["a", "b"])).reward == 1.0
-    assert env.awaited == 2
-    assert env.thread_names == {"MainThread"}
-    env = Async([Step(), Step(1.0, True)])
-    assert play(gymnasium.wrappers.RecordEpisodeStatistics(env), ScriptedAgent(["a", "b"])).reward == 1.0
-    assert env.awaited == 0
-    assert env.thread_names == {"turngym-env"}
 
 
 @settings(max_examples=30, deadline=None)

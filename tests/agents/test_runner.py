@@ -1,4 +1,4 @@
-"""Many episodes: bounded, in order, isolated from each other, retried in fresh environments, cleaned up on any exit."""
+"""Many episodes: bounded, in order, isolated, retried in fresh environments, cleaned up on any exit."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def run(make_env: Any, agent: Any, wanted: Any, **options: Any) -> list[Finished
 def test_every_request_is_answered_once_and_environments_are_reused_and_closed() -> None:
     factory = Factory()
     finished = run(factory, ScriptedAgent(["a", "b"]), requests(100), concurrency=8)
-    assert Counter((r.task.id, r.sample) for r, _ in finished) == Counter((r.task.id, r.sample) for r in requests(100))
+    assert Counter((r.task.id, r.sample) for r, _ in finished) == Counter(
+        (r.task.id, r.sample) for r in requests(100)
+    )
     for request, trajectory in finished:
         assert (trajectory.task_id, trajectory.sample) == (request.task.id, request.sample)
         assert trajectory.seed == request.seed
@@ -165,7 +167,9 @@ def test_law_10_an_agents_own_failure_is_not_retried() -> None:
 
 def test_an_environment_is_not_reused_after_a_failure_or_a_timeout() -> None:
     factory = Factory(Step(sleep_s=0.05))
-    finished = run(factory, ScriptedAgent(["a"] * 9), requests(3), concurrency=1, limits=Limits(max_seconds=0.02))
+    finished = run(
+        factory, ScriptedAgent(["a"] * 9), requests(3), concurrency=1, limits=Limits(max_seconds=0.02)
+    )
     assert {trajectory.outcome.cause for _, trajectory in finished} == {"time"}
     assert [env.resets for env in factory.made] == [1, 1, 1]
     factory.assert_all_closed()
@@ -178,7 +182,11 @@ def test_an_environment_that_cannot_be_made_is_an_episode_that_failed() -> None:
     finished = run(make_env, ScriptedAgent(["a"]), requests(2), retries=1)
     for request, trajectory in finished:
         assert trajectory.outcome == Outcome("failed", "env_error", "OSError: no such service")
-        assert (trajectory.env_id, trajectory.task_id, trajectory.attempts) == ("scripted", request.task.id, 2)
+        assert (trajectory.env_id, trajectory.task_id, trajectory.attempts) == (
+            "scripted",
+            request.task.id,
+            2,
+        )
 
 
 def test_an_error_in_the_requests_reaches_the_caller_after_what_had_finished() -> None:
@@ -207,7 +215,9 @@ def test_law_11_cancelling_or_leaving_closes_every_environment_and_player(how: s
 
     async def main() -> None:
         async def consume() -> None:
-            async with contextlib.aclosing(run_episodes(factory, agent, requests(50), concurrency=6)) as episodes:
+            async with contextlib.aclosing(
+                run_episodes(factory, agent, requests(50), concurrency=6)
+            ) as episodes:
                 async for _ in episodes:
                     if how == "leave":
                         break
@@ -237,7 +247,9 @@ def test_blocking_environments_run_side_by_side() -> None:
     async def main() -> float:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        episodes = [f async for f in run_episodes(make_env, ScriptedAgent(["a"]), requests(40), concurrency=40)]
+        episodes = [
+            f async for f in run_episodes(make_env, ScriptedAgent(["a"]), requests(40), concurrency=40)
+        ]
         assert len(episodes) == 40
         return loop.time() - began
 
@@ -253,7 +265,9 @@ def test_law_09_concurrency_changes_no_trajectory(one: int, other: int, run_seed
     def wanted() -> Iterator[EpisodeRequest]:
         for request in requests(20):
             noise = NoiseKey(run_seed, 0, request.task.id, request.sample)
-            yield EpisodeRequest(request.task, request.seed, noise, request.sample, request.group, request.env_id)
+            yield EpisodeRequest(
+                request.task, request.seed, noise, request.sample, request.group, request.env_id
+            )
 
     def play(concurrency: int) -> dict[str, list[Message]]:
         finished = run(Factory(), ScriptedAgent(draws), wanted(), concurrency=concurrency)
@@ -263,7 +277,9 @@ def test_law_09_concurrency_changes_no_trajectory(one: int, other: int, run_seed
 
 
 def test_seeds_depend_on_their_four_parts_only() -> None:
-    seeds = {episode_seed(r, s, t, k) for r in (0, 1) for s in (0, 1) for t in ("a", "b", "\ud800") for k in (0, 1)}
+    seeds = {
+        episode_seed(r, s, t, k) for r in (0, 1) for s in (0, 1) for t in ("a", "b", "\ud800") for k in (0, 1)
+    }
     assert len(seeds) == 24
     assert all(0 <= seed < 2**31 for seed in seeds)
     assert episode_seed(3, 1, "test-4", 2) == episode_seed(3, 1, "test-4", 2)

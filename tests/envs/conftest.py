@@ -104,22 +104,22 @@ class Desk(ToolEnv):
         return min(1.0, len(answer) / 10)
 
 
-@pytest.fixture()
+@pytest.fixture
 def echo() -> Echo:
     return Echo()
 
 
-@pytest.fixture()
+@pytest.fixture
 def async_echo() -> AsyncEcho:
     return AsyncEcho()
 
 
-@pytest.fixture()
+@pytest.fixture
 def desk() -> Desk:
     return Desk()
 
 
-@pytest.fixture()
+@pytest.fixture
 def clean_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Registrations made by a test are gone after it."""
     monkeypatch.setattr(registry, "_details", dict(registry._details))

@@ -36,7 +36,9 @@ async def thread_of():
 
 def test_many_threads_at_once():
     results = []
-    callers = [threading.Thread(target=lambda n=n: results.append(async_bridge.run(waits(n)))) for n in range(8)]
+    callers = [
+        threading.Thread(target=lambda n=n: results.append(async_bridge.run(waits(n)))) for n in range(8)
+    ]
     for caller in callers:
         caller.start()
     for caller in callers:

@@ -81,7 +81,9 @@ def test_actions_in_every_form(echo, action):
     assert echo.history[1] == assistant("red")
 
 
-@pytest.mark.parametrize("action", [user("red"), 7, None, {"role": "assistant", "colour": "red"}, {"role": "tool"}])
+@pytest.mark.parametrize(
+    "action", [user("red"), 7, None, {"role": "assistant", "colour": "red"}, {"role": "tool"}]
+)
 def test_other_actions_are_refused_and_the_episode_goes_on(echo, action):
     echo.reset(options={"task": "train-0"})
     with pytest.raises(InvalidAction):
@@ -143,7 +145,9 @@ def test_lists_of_messages_become_tuples():
 
 def test_calls_are_answered_where_there_are_no_tools(echo):
     echo.reset(seed=0)
-    observation, *_ = echo.step(assistant(None, ToolCall.of("a", "{}", id="1"), ToolCall.of("b", "{}", id="2")))
+    observation, *_ = echo.step(
+        assistant(None, ToolCall.of("a", "{}", id="1"), ToolCall.of("b", "{}", id="2"))
+    )
     assert [message.tool_call_id for message in observation] == ["1", "2", None]
 
 

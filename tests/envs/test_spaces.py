@@ -41,7 +41,9 @@ def test_equality_is_by_content():
     assert len({ActionSpace(), ActionSpace()}) == 1
 
 
-@pytest.mark.parametrize("space", [MessagesSpace(), ActionSpace(tools=TOOLS), ActionSpace(choices=["1", "2"])])
+@pytest.mark.parametrize(
+    "space", [MessagesSpace(), ActionSpace(tools=TOOLS), ActionSpace(choices=["1", "2"])]
+)
 def test_seeds_copies_and_json(space):
     space.seed(7)
     twin, thawed = copy.deepcopy(space), pickle.loads(pickle.dumps(space))

@@ -11,7 +11,9 @@ from turngym.agents.types import Action, Outcome, Tokens, Trajectory, Turn
 from turngym.envs.messages import FunctionCall, FunctionSpec, Message, ToolCall, ToolSpec
 
 # Everything that str can hold: U+2028, NUL, astral planes, and lone surrogates.
-texts = st.text(st.characters(codec=None), max_size=12) | st.sampled_from(["", "\u2028\n\r", "\ud800x", "\ud83d\ude00"])
+texts = st.text(st.characters(codec=None), max_size=12) | st.sampled_from(
+    ["", "\u2028\n\r", "\ud800x", "\ud83d\ude00"]
+)
 floats = st.floats(allow_nan=False)
 counts = st.integers(0, 2**31 - 1)
 figures = st.dictionaries(texts, floats, max_size=3)
@@ -22,7 +24,10 @@ json_values = st.recursive(
     max_leaves=4,
 )
 tool_calls = st.builds(
-    ToolCall, id=texts, function=st.builds(FunctionCall, name=texts, arguments=texts), parse_error=optional_texts
+    ToolCall,
+    id=texts,
+    function=st.builds(FunctionCall, name=texts, arguments=texts),
+    parse_error=optional_texts,
 )
 messages = st.builds(
     Message,
@@ -37,7 +42,10 @@ conversations = st.lists(messages, max_size=2).map(tuple)
 tools = st.builds(
     ToolSpec,
     function=st.builds(
-        FunctionSpec, name=texts, description=texts, parameters=st.dictionaries(texts, json_values, max_size=2)
+        FunctionSpec,
+        name=texts,
+        description=texts,
+        parameters=st.dictionaries(texts, json_values, max_size=2),
     ),
 )
 token_ids = st.lists(st.integers(0, 2**32 - 1), max_size=5).map(tuple)

@@ -25,7 +25,11 @@ SMALL = Trajectory(
     tools=(),
     turns=(
         Turn(Action(assistant(None, CALL), Tokens((1, 2), (3,), (-0.5,))), (tool_result(CALL, "0"),)),
-        Turn(Action(assistant("0"), Tokens((4,), (5, 6), (-0.1, -2.0))), reward=1.0, reward_components={"correct": 1.0}),
+        Turn(
+            Action(assistant("0"), Tokens((4,), (5, 6), (-0.1, -2.0))),
+            reward=1.0,
+            reward_components={"correct": 1.0},
+        ),
     ),
     outcome=Outcome("completed", "terminated"),
     metrics={"success": 1.0},

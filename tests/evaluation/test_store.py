@@ -19,7 +19,14 @@ from hypothesis import strategies as st
 
 from turngym.agents.types import Action, Outcome, Trajectory, Turn
 from turngym.envs.messages import FunctionSpec, ToolSpec, assistant, user
-from turngym.evaluation.errors import DuplicateEpisode, NotAStore, StoreError, StoreFull, StoreLocked, StoreNotFound
+from turngym.evaluation.errors import (
+    DuplicateEpisode,
+    NotAStore,
+    StoreError,
+    StoreFull,
+    StoreLocked,
+    StoreNotFound,
+)
 from turngym.evaluation.records import CurvePoint
 from turngym.evaluation.store import STORE_NAME, RunStore
 
@@ -53,7 +60,11 @@ def test_what_is_added_is_read_back_also_by_the_next_process(path: Path) -> None
     items = [episode("b", 1), episode("a", 0), episode("b", 0, tools=())]
     with RunStore(path) as store:
         summaries = store.add_episodes("train", 3, items, groups=[1, 0, 1], tags=[("x",), (), ("y", "z")])
-        assert [(s.task_id, s.group, s.tags) for s in summaries] == [("b", 1, ("x",)), ("a", 0, ()), ("b", 1, ("y", "z"))]
+        assert [(s.task_id, s.group, s.tags) for s in summaries] == [
+            ("b", 1, ("x",)),
+            ("a", 0, ()),
+            ("b", 1, ("y", "z")),
+        ]
     with RunStore(path.parent) as store:  # a folder means the store within it
         stored = list(store.episodes())
         assert [s.trajectory for s in stored] == [items[1], items[2], items[0]]
@@ -76,14 +87,16 @@ def test_any_set_of_trajectories_survives_any_split_into_commits(items: list[Tra
 def test_reading_streams_across_pages_steps_and_phases(path: Path) -> None:
     with RunStore(path) as store:
         for step in range(2):
-            store.add_episodes("train", step, [episode(f"t{i}", sample) for i in range(300) for sample in range(2)])
+            store.add_episodes(
+                "train", step, [episode(f"t{i}", sample) for i in range(300) for sample in range(2)]
+            )
         store.add_episodes("eval/test", 0, [episode("t0")])
         assert sum(1 for _ in store.episodes()) == 1201
         assert sum(1 for _ in store.summaries("train")) == 1200
         keys = [s.key for s in store.summaries("train", 1)]
         assert len(set(keys)) == 600
         assert keys == sorted(keys)
-        assert [s.key for s in store.summaries(None, 0)][0] == ("eval/test", 0, "t0", 0)
+        assert next(s.key for s in store.summaries(None, 0)) == ("eval/test", 0, "t0", 0)
 
 
 def test_law_13_a_duplicate_is_refused_and_its_whole_commit_with_it(path: Path) -> None:
@@ -128,8 +141,12 @@ def test_law_10_an_unscored_failure_has_no_reward_which_is_not_a_reward_of_zero(
 def test_law_10_a_curve_is_over_scored_episodes_only(path: Path) -> None:
     failed = Outcome("failed", "infrastructure", "gone")
     with RunStore(path) as store:
-        store.add_episodes("train", 1, [episode("a"), episode("b", metrics={"success": 0.0}), episode("c", outcome=failed)])
-        store.add_episodes("train", 2, [episode("a", metrics={}), episode("b", outcome=Outcome("truncated", "turns"))])
+        store.add_episodes(
+            "train", 1, [episode("a"), episode("b", metrics={"success": 0.0}), episode("c", outcome=failed)]
+        )
+        store.add_episodes(
+            "train", 2, [episode("a", metrics={}), episode("b", outcome=Outcome("truncated", "turns"))]
+        )
         store.add_episodes("train", 3, [episode("c", outcome=failed)])
         assert store.curve("train") == [
             CurvePoint(1, 3, 2, 0.5, 0.5),
@@ -169,8 +186,8 @@ def test_tools_are_stored_once(path: Path) -> None:
     twin = (ToolSpec(function=FunctionSpec(name="calculate", parameters={"type": "object"})),)
     with RunStore(path) as store:
         store.add_episodes("train", 0, [episode(f"t{i}", tools=(TOOLS, twin, ())[i % 3]) for i in range(9)])
+        other = (ToolSpec(function=FunctionSpec(name="other", parameters={})),)
         with pytest.raises(DuplicateEpisode):
-            other = (ToolSpec(function=FunctionSpec(name="other", parameters={})),)
             store.add_episodes("train", 0, [episode("new", tools=other), episode("t0", tools=other)])
         store.add_episodes("train", 1, [episode("new", tools=other)])
         assert [s.trajectory.tools for s in store.episodes("train", 1)] == [other]
@@ -209,7 +226,9 @@ with RunStore({str(path)!r}) as store:
         assert store.done("train", 0) == {("a", 0)}
 
 
-@pytest.mark.parametrize("content", [b"not a database at all, but long enough to look at" * 30, b"SQLite format 3\0garbage" * 99])
+@pytest.mark.parametrize(
+    "content", [b"not a database at all, but long enough to look at" * 30, b"SQLite format 3\0garbage" * 99]
+)
 def test_a_file_that_is_no_store_is_refused_and_left_alone(path: Path, content: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
@@ -270,7 +289,10 @@ def test_two_writers_are_one_too_many(path: Path) -> None:
     with RunStore(path):
         with pytest.raises(StoreLocked, match=f"process {os.getpid()} is writing this run"):
             RunStore(path)
-        assert python(f"from turngym.evaluation.store import *; RunStore({str(path)!r})", check=False).returncode == 1
+        assert (
+            python(f"from turngym.evaluation.store import *; RunStore({str(path)!r})", check=False).returncode
+            == 1
+        )
     RunStore(path).close()
 
 

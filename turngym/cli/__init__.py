@@ -1,6 +1,6 @@
-"""The `turngym` command: a thin layer over the packages, with one place for manners (exit codes, errors, --debug).
+"""The `turngym` command: a thin layer over the packages, with one place for manners.
 
-Exit codes: 0 it ran and the answer is yes, 1 it ran and the answer is no (or it was interrupted), 2 misuse.
+Exit codes: 0 it ran and the answer is yes, 1 it ran and the answer is no, 2 misuse, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ app.command("report")(evaluation.report)
 app.command("train")(training.train)
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"turngym {turngym.__version__}")
         raise typer.Exit
@@ -36,7 +36,9 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     debug: bool = typer.Option(False, "--debug", help="Show tracebacks instead of one-line errors."),
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+    _version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Show the version."
+    ),
 ) -> None:
     console.state.debug = debug
 

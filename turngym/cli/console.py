@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import click
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -31,19 +30,17 @@ def run(app: typer.Typer) -> int:
     # `--debug` may stand anywhere, since people add it to the end of the line that just failed.
     args = [a for a in sys.argv[1:] if a != "--debug"]
     try:
-        code = app(args=(["--debug"] if state.debug else []) + args, standalone_mode=False)
-        return int(code or 0)
-    except click.ClickException as error:
-        error.show()
-        return 2
-    except (click.Abort, KeyboardInterrupt):
-        err.print("[yellow]interrupted[/]")
-        return 130
+        app(args=(["--debug"] if state.debug else []) + args)
+    except (
+        SystemExit
+    ) as done:  # how the library ends, after it has reported what was wrong with the arguments
+        return done.code if isinstance(done.code, int) else int(done.code is not None)
     except Exception as error:
         if state.debug or not _ours(error):
             raise
         print(f"error: {_line(error)}", file=sys.stderr)
         return 1 if _answered(error) else 2
+    return 0
 
 
 def _ours(error: Exception) -> bool:

@@ -47,6 +47,9 @@ def check_command(
     else:
         for result in results:
             mark = "[green]✓[/]" if result.ok else "[red]✗[/]"
-            out.print(f"{mark} {result.name}" + (f"  [dim]{result.detail}[/]" if result.detail else ""), highlight=False)
+            out.print(
+                f"{mark} {result.name}" + (f"  [dim]{result.detail}[/]" if result.detail else ""),
+                highlight=False,
+            )
     if not all(result.ok for result in results):
         raise typer.Exit(1)

@@ -1,0 +1,1 @@
+"""Models by name: the built-in ones and any local folder in the transformers format."""

@@ -1,0 +1,95 @@
+"""An episode as text that a person reads: who said what, what was called and paid, how it ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from turngym.agents.types import Outcome, Trajectory
+from turngym.envs.messages import Message
+from turngym.evaluation.store import RunStore
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_MARGIN = " " * 11
+
+
+def transcript(trajectory: Trajectory) -> str:
+    """The whole episode. Control characters are escaped: what a model says cannot act on a terminal."""
+    return "\n".join(_lines(trajectory)) + "\n"
+
+
+def write_transcripts(
+    store: RunStore, folder: Path | str, *, phase: str | None = None, step: int | None = None, count: int = 5
+) -> list[Path]:
+    """Write the first `count` episodes of a phase and step as text files, and return their paths."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths: list[Path] = []
+    for episode in store.episodes(phase, step):
+        if len(paths) == count:
+            break
+        name = "-".join(str(part) for part in episode.summary.key)
+        paths.append(folder / (re.sub(r"[^A-Za-z0-9._-]+", "-", name) + ".txt"))
+        paths[-1].write_text(transcript(episode.trajectory), encoding="utf-8")
+    return paths
+
+
+def _lines(trajectory: Trajectory) -> Iterator[str]:
+    task = f"task {_plain(trajectory.task_id)} · sample {trajectory.sample} · seed {trajectory.seed}"
+    yield f"{trajectory.env_id} · {task}"
+    if trajectory.tools:
+        yield f"tools: {', '.join(_plain(tool.name) for tool in trajectory.tools)}"
+    yield ""
+    for message in trajectory.prompt:
+        yield from _message(message)
+    for number, turn in enumerate(trajectory.turns, start=1):
+        tokens = turn.action.tokens
+        size = "" if tokens is None else f" · {len(tokens.action_ids)} tokens"
+        yield f"── turn {number}{size} " + "─" * 30
+        yield from _message(turn.action.message)
+        if turn.action.finish_reason == "length":
+            yield f"{_MARGIN}(cut off by the token limit; the environment never saw it)"
+        for message in turn.observation:
+            yield from _message(message)
+        if turn.reward or turn.reward_components:
+            parts = ", ".join(f"{_plain(name)} {value:g}" for name, value in turn.reward_components.items())
+            yield f"{'reward':>9}  {turn.reward:g}" + (f" ({parts})" if parts else "")
+    yield "─" * 40
+    yield " · ".join(_ending(trajectory))
+
+
+def _message(message: Message) -> Iterator[str]:
+    said: list[str] = []
+    if message.reasoning_content:
+        said += ["(thinking)", *_plain(message.reasoning_content).split("\n"), "(says)"]
+    if message.content:
+        said += _plain(message.content).split("\n")
+    for call in message.tool_calls:
+        said.append(f"→ {_plain(call.name) or '?'}({_plain(call.function.arguments)})")
+        if call.parse_error is not None:
+            said.append(f"  malformed: {_plain(call.parse_error)}")
+    who = message.role if message.role != "tool" else _plain(message.name or "tool")
+    for label, line in zip([who, *[""] * len(said)], said or ["(nothing)"], strict=False):
+        yield f"{label:>9}  {line}".rstrip()
+
+
+def _ending(trajectory: Trajectory) -> Iterator[str]:
+    outcome: Outcome = trajectory.outcome
+    yield f"{outcome.kind} ({outcome.cause})"
+    if outcome.error is not None:
+        yield _plain(outcome.error)
+    yield f"reward {trajectory.reward:g}" if outcome.scored else "not scored"
+    for name, value in trajectory.metrics.items():
+        yield f"{_plain(name)} {value:g}"
+    yield f"{len(trajectory.turns)} turns"
+    if tokens := trajectory.action_token_count():
+        yield f"{tokens} tokens"
+    if trajectory.attempts > 1:
+        yield f"{trajectory.attempts} attempts"
+    yield f"{trajectory.wall_s:.2f} s"
+
+
+def _plain(text: str) -> str:
+    """The text with control characters, direction marks and lone surrogates written as escapes."""
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

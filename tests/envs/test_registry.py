@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+import types
+
+import gymnasium
+import numpy as np
+import pytest
+
+from turngym.envs import Message, list_envs, make, reference_policy, register, registry, spec
+from turngym.envs.builtin.calculator import Calculator
+from turngym.envs.errors import ContractError, UnknownEnv, UnknownPolicy, UnknownTask
+
+pytestmark = pytest.mark.usefixtures("clean_registry")
+
+
+@pytest.fixture
+def plugins(monkeypatch):
+    """Pretend that packages with these entry points are installed."""
+
+    def install(**points: str) -> None:
+        found = importlib.metadata.EntryPoints(
+            importlib.metadata.EntryPoint(name, value, registry.ENTRY_POINTS)
+            for name, value in points.items()
+        )
+        monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: found.select(group=group))
+
+    return install
+
+
+def test_make_gives_the_bare_environment():
+    env = make("turngym/Calculator-v0", split="test", least=3)
+    assert type(env) is Calculator
+    assert (env.id, env.split) == ("turngym/Calculator-v0", "test")
+    assert env.spec is not None
+    assert env.spec.kwargs == {"split": "test", "least": 3}
+
+
+@pytest.mark.parametrize("id", ["turngym/Calculator", "turngym.envs:turngym/Calculator-v0"])
+def test_other_spellings(id):
+    assert make(id).id == spec(id).id == "turngym/Calculator-v0"
+
+
+@pytest.mark.parametrize(
+    "id",
+    [
+        "turngym/Calculater-v0",
+        "Calculator-v0",
+        "calculator",
+        "turngym/calculator-v0",
+        "turngym/Calculator-v7",
+    ],
+)
+def test_unknown_ids_name_the_nearest(id):
+    with pytest.raises(UnknownEnv, match="did you mean turngym/Calculator-v0"):
+        make(id)
+
+
+def test_unknown_ids_without_anything_near_list_all():
+    with pytest.raises(UnknownEnv, match="there are turngym/Calculator-v0, turngym/GuessNumber-v0"):
+        make("zzzz")
+
+
+def test_foreign_environments_are_refused():
+    gymnasium.register("foreign/Env-v0", entry_point=lambda: gymnasium.Env())
+    with pytest.raises(ContractError, match="plain Gymnasium"):
+        make("foreign/Env-v0")
+
+
+def test_wrong_splits_and_arguments():
+    with pytest.raises(UnknownTask, match="no split 'dev'"):
+        make("turngym/Calculator-v0", split="dev")
+    with pytest.raises(TypeError, match="leest"):
+        make("turngym/Calculator-v0", leest=3)
+
+
+def test_register_a_class_with_arguments(echo):
+    register(
+        "t/Echo-v0", type(echo), kwargs={"split": "test"}, kind="toy", summary="An echo.", extras=("docker",)
+    )
+    assert make("t/Echo-v0").split == "test"
+    assert make("t/Echo-v0", split="train").split == "train"
+    (listing,) = [one for one in list_envs() if one.id == "t/Echo-v0"]
+    assert listing == registry.EnvListing("t/Echo-v0", "toy", "An echo.", ("train", "test"), 3, ("docker",))
+
+
+def test_register_as_decorator(echo):
+    cls = type(echo)
+    assert register("t/Echo-v0")(cls) is cls
+    assert type(make("t/Echo-v0")) is cls
+
+
+def test_list_describes_from_the_class():
+    calculator, guess = list_envs()
+    assert calculator.id == "turngym/Calculator-v0"
+    assert calculator.summary == "Work out an expression with a calculator that does one operation per call."
+    assert (calculator.kind, calculator.splits, calculator.max_turns) == ("tool use", ("train", "test"), 8)
+    assert (guess.kind, guess.max_turns, guess.problem) == ("game", 5, None)
+
+
+def test_list_survives_an_environment_that_cannot_be_made():
+    register("t/Broken-v0", "no_such_module:Env", summary="Broken.")
+    (broken,) = [one for one in list_envs() if one.id == "t/Broken-v0"]
+    assert broken.summary == "Broken."
+    assert broken.problem is not None
+    assert "ModuleNotFoundError" in broken.problem
+
+
+def test_plugins_load_on_the_first_unknown_id(plugins, monkeypatch, echo):
+    module = types.ModuleType("some_plugin")
+    module.enter = lambda: register("plugin/Echo-v0", type(echo))
+    monkeypatch.setitem(sys.modules, "some_plugin", module)
+    plugins(some="some_plugin:enter")
+    make("turngym/Calculator-v0")
+    assert "plugin/Echo-v0" not in gymnasium.registry
+    assert make("plugin/Echo-v0").id == "plugin/Echo-v0"
+    assert "plugin/Echo-v0" in [one.id for one in list_envs()]
+
+
+def test_a_broken_plugin_is_named_and_skipped(plugins):
+    plugins(bad="no_such_package", builtin="turngym.envs.builtin")
+    with pytest.warns(UserWarning, match=r"bad = no_such_package.*ModuleNotFoundError"):
+        assert len(list_envs()) == 2
+    assert len(list_envs()) == 2  # and warned about once
+
+
+def test_reference_policies(echo):
+    rng = np.random.default_rng(0)
+    register(
+        "t/Echo-v0",
+        type(echo),
+        policies={"shout": lambda task, history, rng: Message(role="assistant", content="!")},
+    )
+    task = echo.tasks.get("train-0")
+    assert reference_policy("t/Echo-v0", "expert")(task, (), rng).text == "red"
+    assert reference_policy("t/Echo-v0", "shout")(task, (), rng).text == "!"
+    assert reference_policy("t/Echo-v0", "null")(task, (), rng).text == ""
+    assert reference_policy("t/Echo-v0", "random")(task, (), rng).role == "assistant"
+    with pytest.raises(
+        UnknownPolicy, match="no reference policy 'exprt'; it has expert, null, random, shout"
+    ):
+        reference_policy("t/Echo-v0", "exprt")

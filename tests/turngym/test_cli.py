@@ -1,0 +1,127 @@
+"""The command line as a person meets it: what it prints, and with which exit code it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import turngym
+
+
+def turngym_command(*argv: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from turngym.cli import main; main()", *argv],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=cwd,
+        env=None,
+    )
+
+
+def test_version():
+    done = turngym_command("--version")
+    assert (done.returncode, done.stdout) == (0, f"turngym {turngym.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--help"],
+        ["envs", "list", "--help"],
+        ["envs", "check", "--help"],
+        ["eval", "--help"],
+        ["train", "--help"],
+    ],
+)
+def test_help_shows_an_example(argv: list[str]):
+    done = turngym_command(*argv)
+    assert done.returncode == 0
+    if len(argv) > 1:
+        assert "Example" in done.stdout
+
+
+def test_envs_list_as_json():
+    done = turngym_command("envs", "list", "--json")
+    ids = {entry["id"] for entry in json.loads(done.stdout)}
+    assert {"turngym/Calculator-v0", "turngym/GuessNumber-v0"} <= ids
+
+
+def test_envs_check_names_each_law():
+    done = turngym_command("envs", "check", "turngym/GuessNumber-v0")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("✓") >= 10
+    assert "✗" not in done.stdout
+
+
+def test_an_unknown_environment_offers_the_nearest_and_is_misuse():
+    for argv in (
+        ["envs", "check", "turngym/Calculater-v0"],
+        ["eval", "turngym/Calculater-v0", "--agent", "expert"],
+    ):
+        done = turngym_command(*argv)
+        assert done.returncode == 2
+        assert "turngym/Calculator-v0" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_debug_shows_the_traceback():
+    done = turngym_command("envs", "check", "turngym/Nothing-v0", "--debug")
+    assert done.returncode != 0
+    assert "Traceback" in done.stderr
+
+
+def test_eval_prints_success_with_an_interval_and_stores_it(tmp_path: Path):
+    out = tmp_path / "run"
+    done = turngym_command(
+        "eval", "turngym/Calculator-v0", "--agent", "expert", "-n", "20", "--out", str(out)
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"success +1\.000 \[0\.\d{3}, 1\.000\]", done.stdout)
+    again = turngym_command("report", str(out), "--json")
+    assert json.loads(again.stdout)["episodes"] == 20
+    refused = turngym_command(
+        "eval", "turngym/Calculator-v0", "--agent", "expert", "-n", "20", "--out", str(out)
+    )
+    assert refused.returncode == 2
+    assert "--resume" in refused.stderr
+    resumed = turngym_command(
+        "eval", "turngym/Calculator-v0", "--agent", "expert", "-n", "20", "--out", str(out), "--resume"
+    )
+    assert resumed.returncode == 0, resumed.stderr
+
+
+def test_eval_with_an_unknown_agent_or_model_says_what_there_is(tmp_path: Path):
+    unknown = turngym_command("eval", "turngym/Calculator-v0", "--agent", "exprt")
+    assert unknown.returncode == 2
+    assert "expert" in unknown.stderr
+    missing = turngym_command("eval", "turngym/Calculator-v0", "--agent", f"hf:{tmp_path / 'nothing'}")
+    assert missing.returncode == 2
+    assert "nothing" in missing.stderr
+    assert "Traceback" not in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("optim.learning_rat=1", "optim.learning_rat"),
+        ("rollout.group_size=1", "group"),
+        ("env.id='turngym/Calculato-v0'", "turngym/Calculator-v0"),
+        ("model.path='no/such/folder'", "no/such/folder"),
+        ("algorithm.preset='grop'", "grpo"),
+    ],
+)
+def test_train_refuses_what_cannot_work_before_it_begins(tmp_path: Path, change: str, expected: str):
+    config = tmp_path / "c.toml"
+    config.write_text(
+        'steps = 1\nenv = {id = "turngym/Calculator-v0"}\nmodel = {path = "tiny"}\n[algorithm]\npreset = "grpo"\n'
+    )
+    done = turngym_command("train", str(config), "--set", change, "--out", str(tmp_path / "run"))
+    assert done.returncode == 2, done.stderr
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
