@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from turngym.agents.protocols import Engine, EpisodeStart, GenerateRequest, Renderer, Sampling
 from turngym.agents.types import Action, Tokens
@@ -208,6 +208,4 @@ class ChatPlayer:
 
 
 def _limited(sampling: Sampling, max_tokens: int) -> Sampling:
-    if sampling.max_tokens == max_tokens:
-        return sampling
-    return Sampling(sampling.temperature, max_tokens, sampling.top_p, sampling.top_k)
+    return sampling if sampling.max_tokens == max_tokens else replace(sampling, max_tokens=max_tokens)

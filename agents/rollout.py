@@ -256,4 +256,6 @@ def _figures(figures: Mapping[str, Any] | None) -> Mapping[str, float]:
     if not figures:
         return {}
     numbers = {name: float(value) for name, value in figures.items()}
+    if math.isfinite(sum(numbers.values())):
+        return numbers
     return {name: _finite(name, value) for name, value in numbers.items() if not math.isnan(value)}

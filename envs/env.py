@@ -135,7 +135,7 @@ class Env(gymnasium.Env[Observation, Any]):
 
     @property
     def native_async(self) -> bool:
-        """True if the author's code may really wait in an event loop: await `areset`, `astep` and `aclose`."""
+        """True if the author's code may really wait in a loop: await `areset`, `astep` and `aclose`."""
         step_waits = self._step_waits and self._inline_owner is not self._step_owner
         return step_waits or self._reset_waits or self._close_waits
 

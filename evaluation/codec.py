@@ -110,9 +110,10 @@ def _read(text: bytes) -> Any:
 
 def _message(message: Message) -> dict[str, Any]:
     data = message.wire()
-    for call, wired in zip(message.tool_calls, data.get("tool_calls", ()), strict=True):
-        if call.parse_error is not None:  # ours, not OpenAI's
-            wired["parse_error"] = call.parse_error
+    if message.tool_calls:
+        for call, wired in zip(message.tool_calls, data["tool_calls"], strict=True):
+            if call.parse_error is not None:  # ours, not OpenAI's
+                wired["parse_error"] = call.parse_error
     return data
 
 

@@ -80,11 +80,11 @@ def proportion(moments: Moments) -> Interval | None:
         (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n)
 
     With one sample per task, n is the number of tasks. With several, n is the effective sample size
-    p(1−p)/v, where v is the variance of p over tasks, at most the number of episodes; where p is 0 or 1, v
-    says nothing and n is the number of tasks.
+    p(1−p)/v · (z/t)², where v is the variance of p over G tasks and t the quantile with G−1 degrees of
+    freedom; p(1−p)/v is at most the number of episodes. Where p is 0 or 1, v says nothing and n is the
+    number of tasks.
 
-    Source: Wilson 1927; for clusters Dean & Pagano 2015 (Korn & Graubard's effective size in Wilson's
-    interval).
+    Source: Wilson 1927; for clusters Korn & Graubard 1998 and Dean & Pagano 2015.
     """
     if not moments.episodes:
         return None
@@ -92,7 +92,8 @@ def proportion(moments: Moments) -> Interval | None:
     n = float(moments.tasks)
     if moments.episodes > moments.tasks > 1 and 0.0 < p < 1.0:
         variance = moments.variance_of_mean()
-        n = min(float(moments.episodes), p * (1 - p) / variance) if variance > 0 else float(moments.episodes)
+        effective = p * (1 - p) / variance if variance > 0 else math.inf
+        n = min(effective, moments.episodes) * (_Z / _t(moments.tasks - 1)) ** 2
     centre = p + _Z**2 / (2 * n)
     half = _Z * math.sqrt(max(p * (1 - p), 0.0) / n + _Z**2 / (4 * n**2))
     scale = 1 + _Z**2 / n
@@ -115,7 +116,7 @@ def mean(moments: Moments) -> Interval | None:
     average = moments.total / moments.episodes
     low = high = None
     if moments.tasks > 1:
-        half = student_quantile(0.5 + LEVEL / 2, moments.tasks - 1) * math.sqrt(moments.variance_of_mean())
+        half = _t(moments.tasks - 1) * math.sqrt(moments.variance_of_mean())
         low, high = average - half, average + half
     return Interval(mean=average, low=low, high=high, episodes=moments.episodes, tasks=moments.tasks)
 
@@ -139,3 +140,7 @@ def student_quantile(probability: float, degrees: int) -> float:
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
     return math.fsum(term / degrees**power for power, term in enumerate(series))
+
+
+def _t(degrees: int) -> float:
+    return student_quantile(0.5 + LEVEL / 2, degrees)

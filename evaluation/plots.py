@@ -15,6 +15,7 @@ from turngym.evaluation.store import RunStore
 try:
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 except ModuleNotFoundError as error:
     raise MissingExtra(f'plots need {error.name}: pip install "turngym[train]"') from error
 
@@ -49,7 +50,8 @@ def reward_curve(
     axes = figure.subplots(2 if has_success else 1, 1, sharex=True, squeeze=False)[:, 0]
     for axis, what in zip(axes, ("reward", "success"), strict=False):
         _draw(axis, points, evaluations, what)
-    axes[0].legend(frameon=False, fontsize=8, loc="lower right")
+    axes[0].legend(frameon=False, fontsize=8, loc="best")
+    axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[-1].set_xlabel("training step", color=_GREY, fontsize=9)
     if title is not None:
         figure.suptitle(title, fontsize=11, x=0.02, ha="left")

@@ -37,7 +37,7 @@ def write_transcripts(
 
 def _lines(trajectory: Trajectory) -> Iterator[str]:
     task = f"task {_plain(trajectory.task_id)} · sample {trajectory.sample} · seed {trajectory.seed}"
-    yield f"{trajectory.env_id} · {task}"
+    yield f"{_plain(trajectory.env_id)} · {task}"
     if trajectory.tools:
         yield f"tools: {', '.join(_plain(tool.name) for tool in trajectory.tools)}"
     yield ""

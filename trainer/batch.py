@@ -93,17 +93,23 @@ def pack(
         ValueError: nothing to pack, or a failed episode among the trajectories.
     """
     if not trajectories or len(trajectories) != len(groups):
-        raise ValueError(f"{len(trajectories)} trajectories and {len(groups)} groups: give one group to each of at least one")
+        raise ValueError(
+            f"{len(trajectories)} trajectories and {len(groups)} groups: give one group to each of at least one"
+        )
     rows: list[_Row] = []
     bootstraps: list[tuple[int, int]] = []
     anchors: dict[tuple[int, str], int] = {}
     for index, trajectory in enumerate(trajectories):
         if not trajectory.outcome.scored:
-            raise ValueError(f"task {trajectory.task_id} failed ({trajectory.outcome.cause}): it has no score to learn from")
+            raise ValueError(
+                f"task {trajectory.task_id} failed ({trajectory.outcome.cause}): it has no score to learn from"
+            )
         new = _rows(trajectory, index, groups[index], anchors)
         rows.extend(new)
         last = len(rows) - 1
-        bootstraps.append((last, len(rows[last].ids) - 1) if trajectory.outcome.truncated and new else (-1, -1))
+        bootstraps.append(
+            (last, len(rows[last].ids) - 1) if trajectory.outcome.truncated and new else (-1, -1)
+        )
     names = tuple(sorted({n for t in trajectories for turn in t.turns for n in turn.reward_components}))
     width = max(len(row.ids) for row in rows)
 
@@ -151,7 +157,9 @@ class _Row:
     segment: int
 
 
-def _rows(trajectory: Trajectory, episode: int, group: int, anchors: dict[tuple[int, str], int]) -> list[_Row]:
+def _rows(
+    trajectory: Trajectory, episode: int, group: int, anchors: dict[tuple[int, str], int]
+) -> list[_Row]:
     rows: list[_Row] = []
     last_action_of_turn: dict[int, tuple[int, int]] = {}
     for number, segment in enumerate(trajectory.segments()):
@@ -164,7 +172,17 @@ def _rows(trajectory: Trajectory, episode: int, group: int, anchors: dict[tuple[
             states.append(-1 if name is None else anchors.setdefault((group, name), len(anchors)))
         zeros = [0.0] * len(segment.ids)
         rows.append(
-            _Row(segment.ids, segment.is_action, segment.logprobs, segment.turn, zeros, versions, states, episode, number)
+            _Row(
+                segment.ids,
+                segment.is_action,
+                segment.logprobs,
+                segment.turn,
+                zeros,
+                versions,
+                states,
+                episode,
+                number,
+            )
         )
     for index, turn_record in enumerate(trajectory.turns):
         if turn_record.reward == 0.0:

@@ -1,10 +1,11 @@
-"""Checkpoints that are there whole or not at all: ordinary model folders, with the trainer's state in one more file.
+"""Checkpoints that are there whole or not at all: ordinary model folders, with the trainer's state in one
+more file.
 
     checkpoints/step-000010/    weights, tokenizer, chat template, generation config, trainer.pt
     checkpoints/step-000020/
 
-A checkpoint is written beside its place, forced to disk, and then renamed: a process killed at any moment leaves the
-last complete one.
+A checkpoint is written beside its place, forced to disk, and then renamed: a process killed at any moment
+leaves the last complete one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The episodes of one training step: which tasks, in groups, played at once, and stored before anything learns from them."""
+"""The episodes of one training step: which tasks, in groups, played at once, and stored before anything
+learns from them."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ class NothingToLearn(TrainerError, RuntimeError):
 
 
 class TaskOrder:
-    """The endless order in which a run meets its tasks: a function of its seed, so the position is all that a resumed
-    run has to know. A sized split is shuffled anew for each pass over it."""
+    """The endless order in which a run meets its tasks: a function of its seed, so the position is all that a
+    resumed run has to know. A sized split is shuffled anew for each pass over it."""
 
     def __init__(self, tasks: TaskSet, config: EnvConfig, *, seed: int) -> None:
         """Set up the order.
@@ -49,8 +50,8 @@ class TaskOrder:
             self._chosen = [task for task in iterate(tasks, config.split) if self._wanted(task)]
         if self._chosen is not None and not self._chosen:
             raise ConfigError(
-                f"no task of split {config.split!r} passes env.task_ids = {config.task_ids} and env.task_tags = "
-                f"{config.task_tags}: name others, or leave them out"
+                f"no task of split {config.split!r} passes env.task_ids = {config.task_ids} and "
+                f"env.task_tags = {config.task_tags}: name others, or leave them out"
             )
 
     def at(self, position: int) -> Task:
@@ -58,7 +59,7 @@ class TaskOrder:
         if self._chosen is not None:
             lap, place = divmod(position, len(self._chosen))
             order = np.random.default_rng([self._seed, lap]).permutation(len(self._chosen))
-            return self._chosen[order[place]]
+            return self._chosen[int(order[place])]
         rng = np.random.default_rng([self._seed, position])
         for _ in range(_ENDLESS_DRAWS):
             task = self._tasks.at(self._split, int(rng.integers(2**31)))
@@ -82,8 +83,9 @@ def group_requests(
 ) -> Iterator[EpisodeRequest]:
     """`groups` tasks from a position of the order on, each played `group_size` times.
 
-    A task that comes twice in a step makes two groups; its episodes are numbered through, so that no two share their
-    noise. The members of a group share task and prompt; the dynamics of each are seeded by its own number.
+    A task that comes twice in a step makes two groups; its episodes are numbered through, so that no two
+    share their noise. The members of a group share task and prompt; the dynamics of each are seeded by its
+    own number.
     """
     seen: Counter[str] = Counter()
     for group in range(groups):
@@ -123,8 +125,8 @@ async def collect(
 ) -> Collected:
     """Play the requests, store every episode, and choose what to train on.
 
-    An episode that failed through no fault of the agent's, or sampled no token, leaves its group smaller; where an
-    algorithm compares the members of a group, one that is left alone is dropped too.
+    An episode that failed through no fault of the agent's, or sampled no token, leaves its group smaller;
+    where an algorithm compares the members of a group, one that is left alone is dropped too.
 
     Raises:
         NothingToLearn: not one episode is left.
@@ -150,13 +152,17 @@ async def collect(
     in_order = [(request, played[request.task.id, request.sample]) for request in requests]
     kept, reasons = _choose(in_order, needs_group=needs_group)
     if not kept:
+        why = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
         raise NothingToLearn(
-            f"step {step}: none of {len(requests)} episodes can be trained on "
-            f"({', '.join(f'{count} {reason}' for reason, count in reasons.items())}). The run store holds their errors"
+            f"step {step}: none of {len(requests)} episodes can be trained on ({why}). "
+            "The run store holds their errors"
         )
     figures = _figures(summaries, list(played.values()), perf_counter() - started)
     figures["left_out_share"] = sum(reasons.values()) / len(requests)
-    trajectories, groups = (tuple(trajectory for _, trajectory in kept), tuple(request.group for request, _ in kept))
+    trajectories, groups = (
+        tuple(trajectory for _, trajectory in kept),
+        tuple(request.group for request, _ in kept),
+    )
     return Collected(trajectories, groups, figures, reasons)
 
 

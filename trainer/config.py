@@ -64,13 +64,13 @@ class SftConfig(_Section):
 
     policy: str = "expert"
     """Which reference policy."""
-    episodes: int = Field(1000, ge=1)
+    episodes: int = Field(default=1000, ge=1)
     """Episodes that it plays."""
-    steps: int = Field(200, ge=1)
+    steps: int = Field(default=200, ge=1)
     """Optimiser steps."""
-    lr: float = Field(1e-3, gt=0)
+    lr: float = Field(default=1e-3, gt=0)
     """Peak learning rate."""
-    batch_tokens: int = Field(8192, ge=1)
+    batch_tokens: int = Field(default=8192, ge=1)
     """Tokens of a step's episodes, context included."""
 
 
@@ -79,32 +79,32 @@ class CriticConfig(_Section):
 
     trunk: Trunk = "shared"
     """On the policy's own trunk, or on a copy of it that learns apart."""
-    lr: float | None = Field(None, gt=0)
+    lr: float | None = Field(default=None, gt=0)
     """Peak learning rate of a critic with its own trunk; None for the policy's."""
-    warmup_steps: int = Field(0, ge=0)
+    warmup_steps: int = Field(default=0, ge=0)
     """Training steps at the start in which the critic learns alone."""
 
 
 class RolloutConfig(_Section):
     """The episodes of one training step."""
 
-    groups_per_step: int = Field(16, ge=1)
+    groups_per_step: int = Field(default=16, ge=1)
     """Tasks per step."""
-    group_size: int = Field(8, ge=1)
+    group_size: int = Field(default=8, ge=1)
     """Episodes of each task."""
-    temperature: float = Field(1.0, gt=0)
+    temperature: float = Field(default=1.0, gt=0)
     """Divides the logits, in sampling and in training."""
-    max_turn_tokens: int = Field(256, ge=1)
+    max_turn_tokens: int = Field(default=256, ge=1)
     """The most tokens of one turn."""
-    max_turns: int = Field(16, ge=1)
+    max_turns: int = Field(default=16, ge=1)
     """Actions after which an episode is cut."""
-    max_tokens: int = Field(4096, ge=2)
+    max_tokens: int = Field(default=4096, ge=2)
     """Tokens of an episode's context."""
-    max_seconds: float = Field(600.0, gt=0)
+    max_seconds: float = Field(default=600.0, gt=0)
     """Wall time of an episode."""
-    concurrency: int = Field(64, ge=1)
+    concurrency: int = Field(default=64, ge=1)
     """Episodes at once."""
-    retries: int = Field(2, ge=0)
+    retries: int = Field(default=2, ge=0)
     """Fresh attempts of an episode that failed through no fault of the agent's."""
 
 
@@ -117,22 +117,23 @@ def _schedule(name: str) -> str:
 class OptimConfig(_Section):
     """AdamW."""
 
-    lr: float = Field(1e-5, gt=0)
+    lr: float = Field(default=1e-5, gt=0)
     """Peak learning rate."""
     schedule: Annotated[str, AfterValidator(_schedule)] = "constant"
     """Shape of the learning rate after the warm-up: `constant`, `linear` or `cosine`."""
-    warmup_steps: int = Field(0, ge=0)
+    warmup_steps: int = Field(default=0, ge=0)
     """Optimiser steps of linear warm-up."""
     betas: tuple[float, float] = (0.9, 0.99)
     """Decay of the running moments."""
-    weight_decay: float = Field(0.0, ge=0)
+    weight_decay: float = Field(default=0.0, ge=0)
     """Decoupled; on matrices only."""
-    max_grad_norm: float = Field(1.0, gt=0)
+    max_grad_norm: float = Field(default=1.0, gt=0)
     """The gradient is scaled down to this norm."""
-    micro_batch_tokens: int = Field(16384, ge=1)
+    micro_batch_tokens: int = Field(default=16384, ge=1)
     """Positions of a micro-batch, padding included: what bounds the memory."""
     recompute: bool = False
-    """Keep only the inputs of the layers, and compute the rest again in the backward pass: slower, less memory."""
+    """Keep only the inputs of the layers, and compute the rest again in the backward pass: slower, less
+    memory."""
 
 
 class EvalConfig(_Section):
@@ -140,22 +141,22 @@ class EvalConfig(_Section):
 
     split: str | None = None
     """Split of the tasks; None for `test` where there is one, or else that of training."""
-    tasks: int = Field(100, ge=0)
+    tasks: int = Field(default=100, ge=0)
     """How many tasks; 0 for no evaluation. A smaller split is taken whole."""
-    samples: int = Field(1, ge=1)
+    samples: int = Field(default=1, ge=1)
     """Episodes of each task."""
-    temperature: float | None = Field(None, ge=0)
+    temperature: float | None = Field(default=None, ge=0)
     """None for that of the rollouts."""
-    every: int = Field(0, ge=0)
+    every: int = Field(default=0, ge=0)
     """Training steps between evaluations; 0 for only before and after."""
 
 
 class CheckpointConfig(_Section):
     """Saving, and what a resumed run continues from."""
 
-    every: int = Field(10, ge=1)
+    every: int = Field(default=10, ge=1)
     """Training steps between checkpoints."""
-    keep: int = Field(2, ge=1)
+    keep: int = Field(default=2, ge=1)
     """How many of the last ones to keep."""
 
 
@@ -191,7 +192,7 @@ def _read_algorithm(data: object) -> object:
 class TrainConfig(_Section):
     """A training run."""
 
-    seed: int = Field(0, ge=0)
+    seed: int = Field(default=0, ge=0)
     """Every random number of the run follows from it."""
     steps: int = Field(ge=0)
     """Training steps: each collects episodes and learns from them."""
@@ -232,7 +233,8 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> TrainConfig:
         overrides: `key.path=value` each; the value is read as TOML, or as a plain string where it is none.
 
     Raises:
-        ConfigError: no such file, no TOML, or a configuration that makes no sense; says which key and what to write.
+        ConfigError: no such file, no TOML, or a configuration that makes no sense; says which key and what to
+            write.
     """
     try:
         data = tomllib.loads(Path(path).read_text(encoding="utf-8"))

@@ -1,6 +1,7 @@
 """The critic: a value head on the policy's own trunk, or on a trunk of its own.
 
-V_t is read from the hidden state that produces token t's logits, so it is the value *before* token t is known.
+V_t is read from the hidden state that produces token t's logits, so it is the value *before* token t is
+known.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Errors of the trainer.
 
-    TrainerError(Exception)
-    ├── UnplacedReward(ValueError)     a reward with no action token to sit on
-    ├── ConfigError(ValueError)        a configuration that cannot work; says which key and what to write
-    ├── HealthError(RuntimeError)      training was stopped: NaN, collapsed entropy, engine and trainer disagree
-    └── CheckpointError(RuntimeError)  a checkpoint that cannot be written or resumed from
+TrainerError(Exception)
+├── UnplacedReward(ValueError)     a reward with no action token to sit on
+├── ConfigError(ValueError)        a configuration that cannot work; says which key and what to write
+├── HealthError(RuntimeError)      training was stopped: NaN, collapsed entropy, engine and trainer disagree
+└── CheckpointError(RuntimeError)  a checkpoint that cannot be written or resumed from
 """
 
 from __future__ import annotations

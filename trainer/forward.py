@@ -1,7 +1,9 @@
-"""Reading the policy: the logprob and entropy of each action token, without ever making the whole table of logits.
+"""Reading the policy: the logprob and entropy of each action token, without ever making the whole table of
+logits.
 
-The trunk runs over the rows as they are; the language-model head runs only on the hidden states that produced an action
-token, a chunk of tokens at a time. Axis letters: B rows, T positions, D hidden size, N action tokens, V vocabulary.
+The trunk runs over the rows as they are; the language-model head runs only on the hidden states that produced
+an action token, a chunk of tokens at a time. Axis letters: B rows, T positions, D hidden size, N action
+tokens, V vocabulary.
 """
 
 from __future__ import annotations
@@ -57,8 +59,8 @@ def trunk_of(model: Any) -> nn.Module:
 def hidden_states(trunk: nn.Module, rows: Rows) -> Float[Tensor, "B T D"]:
     """Last hidden state at every position. Undefined at padding.
 
-    Which positions are padding is known from the rows' lengths and never guessed from a pad id, which may also be a
-    real token.
+    Which positions are padding is known from the rows' lengths and never guessed from a pad id, which may
+    also be a real token.
     """
     positions = torch.arange(rows.ids.shape[1], device=rows.ids.device).expand(rows.ids.shape)
     out = trunk(
@@ -95,15 +97,16 @@ def read_policy(
 ) -> PolicyReading:
     """Logprob and entropy of the action tokens, under the distribution that the engine samples from.
 
-        logπ_t = z_t[a_t] − logsumexp z_t        H_t = logsumexp z_t − Σ_v p_t[v] z_t[v]        z = head(h) / temperature
+        logπ_t = z_t[a_t] − logsumexp z_t        H_t = logsumexp z_t − Σ_v p_t[v] z_t[v]        z = head(h) /
+        temperature
 
     Args:
         head: hidden states to logits.
         hidden: last hidden states of the rows.
         temperature: divides the logits, as it did in sampling.
         entropy_gradient: whether the entropy can be differentiated; it costs memory.
-        max_logits: the most logits that may exist at once. Beyond it the tokens are read in chunks, and the backward
-            pass computes the logits of a chunk again instead of keeping them.
+        max_logits: the most logits that may exist at once. Beyond it the tokens are read in chunks, and the
+            backward pass computes the logits of a chunk again instead of keeping them.
     """
     states = before_actions(hidden, rows.is_action)
     tokens = rows.ids[rows.is_action]
@@ -153,8 +156,8 @@ def check_model(model: Any) -> None:
     theirs = model(input_ids=ids, use_cache=False).logits
     if not torch.allclose(ours.float(), theirs.float(), rtol=1e-2, atol=1e-2):
         raise UnsupportedModel(
-            f"the logits of {type(model).__name__} are not its output embedding applied to its last hidden state "
-            "(scaled or capped logits?): train a model of another family"
+            f"the logits of {type(model).__name__} are not its output embedding applied to its last hidden "
+            "state (scaled or capped logits?): train a model of another family"
         )
 
 
@@ -170,7 +173,8 @@ def disable_dropout(model: nn.Module) -> None:
 
 @contextmanager
 def recomputed_trunk(*models: Any, enabled: bool) -> Iterator[None]:
-    """Within the block, a trunk keeps only each layer's input and computes the rest again in the backward pass.
+    """Within the block, a trunk keeps only each layer's input and computes the rest again in the backward
+    pass.
 
     The library does so in training mode only, and there generation would lose its cache: hence a block.
     """

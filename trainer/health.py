@@ -15,12 +15,13 @@ class HealthBounds(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    min_entropy: float = Field(1e-3, ge=0)
-    """Nats per action token; below it the policy no longer explores, and groups have nothing to compare. 0 = off."""
-    max_logprob_gap: float = Field(0.1, gt=0)
-    """Nats; bound of the mean |Δlogprob| of the same tokens between engine and trainer, of tokens sampled by the
-    present weights."""
-    max_failed_share: float = Field(0.5, ge=0, le=1)
+    min_entropy: float = Field(default=1e-3, ge=0)
+    """Nats per action token; below it the policy no longer explores, and groups have nothing to compare. 0 =
+    off."""
+    max_logprob_gap: float = Field(default=0.1, gt=0)
+    """Nats; bound of the mean |Δlogprob| of the same tokens between engine and trainer, of tokens sampled by
+    the present weights."""
+    max_failed_share: float = Field(default=0.5, ge=0, le=1)
     """Bound of the share of a step's episodes that failed through no fault of the agent's."""
 
 
@@ -39,15 +40,16 @@ def check_health(bounds: HealthBounds, step: int, metrics: Mapping[str, float]) 
     entropy = metrics.get("entropy", math.inf)
     if entropy < bounds.min_entropy:
         raise HealthError(
-            f"step {step}: entropy {entropy:.2g} nats is below health.min_entropy = {bounds.min_entropy:g}: the policy "
-            "has collapsed. Try a lower optim.lr or algorithm.entropy_coef > 0; or lower the bound if the task is solved"
+            f"step {step}: entropy {entropy:.2g} nats is below health.min_entropy = {bounds.min_entropy:g}: "
+            "the policy has collapsed. Try a lower optim.lr or algorithm.entropy_coef > 0; "
+            "or lower the bound if the task is solved"
         )
     gap = metrics.get("logprob_gap_mean", 0.0)
     if gap > bounds.max_logprob_gap:
         raise HealthError(
             f"step {step}: engine and trainer disagree by {gap:.3g} nats per token on average (largest "
-            f"{metrics.get('logprob_gap_max', math.nan):.3g}), above health.max_logprob_gap = {bounds.max_logprob_gap:g}. "
-            "Their weights, their temperature or their precision differ"
+            f"{metrics.get('logprob_gap_max', math.nan):.3g}), above health.max_logprob_gap = "
+            f"{bounds.max_logprob_gap:g}. Their weights, their temperature or their precision differ"
         )
     failed = metrics.get("failed_share", 0.0)
     if failed > bounds.max_failed_share:

@@ -73,7 +73,7 @@ def learn(
 
 
 def shuffler(seed: int, step: int) -> torch.Generator:
-    """The generator that deals a step's episodes into mini-batches: a function of seed and step, so that a resumed run
-    needs no generator's state."""
+    """The generator that deals a step's episodes into mini-batches: a function of seed and step, so that a
+    resumed run needs no generator's state."""
     digest = hashlib.sha256(f"minibatches/{seed}/{step}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)

@@ -1,6 +1,7 @@
-"""The training loop, from top to bottom: warm start, then collect, learn, save, and evaluate before and after.
+"""The training loop, from top to bottom: warm start, then collect, learn, save, and evaluate before and
+after.
 
-    report = train(load_config("calculator.toml"), out=Path("runs/calculator"))
+report = train(load_config("calculator.toml"), out=Path("runs/calculator"))
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ async def atrain(
 ) -> TrainReport:
     """Train a policy.
 
-    The first Ctrl-C ends the run in order: the step in hand is given up, what was learned is saved, and `resume` goes on
-    from there with the same numbers as if nothing had happened.
+    The first Ctrl-C ends the run in order: the step in hand is given up, what was learned is saved, and
+    `resume` goes on from there with the same numbers as if nothing had happened.
 
     Args:
         config: what to do.
@@ -84,7 +85,9 @@ async def atrain(
         except (Stopped, asyncio.CancelledError) as stopped:
             if run.warm:
                 run.save()
-            progress.say(f"Stopped after step {run.step} of {config.steps}. Run the same with --resume to go on.")
+            progress.say(
+                f"Stopped after step {run.step} of {config.steps}. Run the same with --resume to go on."
+            )
             if isinstance(stopped, asyncio.CancelledError):
                 raise
             return TrainReport(run.folder, run.step, perf_counter() - started, None, None, interrupted=True)
@@ -118,7 +121,9 @@ class _Loop:
         self.make_eval_env = functools.partial(make_env, split=self.eval_split)
         self.agent = make_agent(run, config.rollout.temperature)
         evaluated_at = config.eval.temperature
-        self.eval_agent = make_agent(run, config.rollout.temperature if evaluated_at is None else evaluated_at)
+        self.eval_agent = make_agent(
+            run, config.rollout.temperature if evaluated_at is None else evaluated_at
+        )
 
     async def run_all(self) -> tuple[EvalReport | None, EvalReport | None]:
         """Everything; gives the evaluations before and after."""
@@ -201,7 +206,13 @@ class _Loop:
         )
         self.progress.say(f"Playing {sft.episodes} episodes of the policy {sft.policy!r} to imitate.")
         requests = group_requests(
-            self.order, env_id=config.env.id, seed=config.seed, step=0, position=0, groups=sft.episodes, group_size=1
+            self.order,
+            env_id=config.env.id,
+            seed=config.seed,
+            step=0,
+            position=0,
+            groups=sft.episodes,
+            group_size=1,
         )
         collected = await self.stop.unless_made(
             collect(

@@ -87,7 +87,8 @@ def tally_gap(
 def explained_variance(
     values: Float[Tensor, "*tokens"], returns: Float[Tensor, "*tokens"], is_action: Bool[Tensor, "*tokens"]
 ) -> float:
-    """Share of the variance of the returns that the critic predicted: 1 − Var(R − V)/Var(R); 0 if R does not vary."""
+    """Share of the variance of the returns that the critic predicted: 1 − Var(R − V)/Var(R); 0 if R does not
+    vary."""
     r, v = returns[is_action].double(), values[is_action].double()
     variance = float(r.var()) if len(r) > 1 else 0.0
     return 1.0 - float((r - v).var()) / variance if variance > 0 else 0.0

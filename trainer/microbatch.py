@@ -1,7 +1,8 @@
-"""Cutting a batch: mini-batches of whole episodes for one optimiser step each, micro-batches that fit into memory.
+"""Cutting a batch: mini-batches of whole episodes for one optimiser step each, micro-batches that fit into
+memory.
 
-A micro-batch holds all rows of its episodes, so a ratio over a whole episode never crosses a cut. Nothing is averaged
-here: normalisers are counted over the mini-batch and passed to every micro-batch of it (law 7).
+A micro-batch holds all rows of its episodes, so a ratio over a whole episode never crosses a cut. Nothing is
+averaged here: normalisers are counted over the mini-batch and passed to every micro-batch of it (law 7).
 """
 
 from __future__ import annotations
@@ -40,9 +41,11 @@ class MicroBatch:
 
 
 def needed_width(batch: Batch) -> Int[Tensor, "B"]:
-    """Positions of each row that anything is read from: up to its last action token, or to where V(final) is read.
+    """Positions of each row that anything is read from: up to its last action token, or to where V(final) is
+    read.
 
-    Environment tokens after that influence nothing, since every model here is causal. A row may need none at all.
+    Environment tokens after that influence nothing, since every model here is causal. A row may need none at
+    all.
     """
     positions = torch.arange(1, batch.ids.shape[1] + 1)
     width = torch.where(batch.is_action, positions, 0).amax(dim=1)
@@ -67,22 +70,23 @@ def minibatches(episodes: int, count: int, generator: torch.Generator) -> list[I
 def microbatches(batch: Batch, episodes: Int[Tensor, "e"], *, max_tokens: int) -> Iterator[MicroBatch]:
     """Cut some episodes of a batch into micro-batches of at most `max_tokens` positions, padding included.
 
-    Episodes are taken in order of length, so that rows of a micro-batch need little padding. An episode that is too long
-    by itself is a micro-batch of its own.
+    Episodes are taken in order of length, so that rows of a micro-batch need little padding. An episode that
+    is too long by itself is a micro-batch of its own.
     """
-    widths = needed_width(batch)
-    rows_of = {int(e): (batch.episode == e).nonzero().flatten() for e in episodes}
-    rows_of = {e: rows[widths[rows] > 0] for e, rows in rows_of.items()}
-    longest = {e: int(widths[rows].max()) for e, rows in rows_of.items() if len(rows)}
-    taken: list[Tensor] = []
+    widths = needed_width(batch).tolist()
+    rows_of: dict[int, list[int]] = {int(e): [] for e in episodes}
+    for row, episode in enumerate(batch.episode.tolist()):
+        if episode in rows_of and widths[row] > 0:
+            rows_of[episode].append(row)
+    longest = {e: max(widths[row] for row in rows) for e, rows in rows_of.items() if rows}
+    taken: list[int] = []
     width = 0
     for e in sorted(longest, key=lambda e: (-longest[e], e)):
-        count = sum(map(len, taken)) + len(rows_of[e])
-        if taken and count * width > max_tokens:
-            yield MicroBatch(torch.cat(taken), width)
+        if taken and (len(taken) + len(rows_of[e])) * width > max_tokens:
+            yield MicroBatch(torch.tensor(taken), width)
             taken = []
         if not taken:
             width = longest[e]
-        taken.append(rows_of[e])
+        taken += rows_of[e]
     if taken:
-        yield MicroBatch(torch.cat(taken), width)
+        yield MicroBatch(torch.tensor(taken), width)

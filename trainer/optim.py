@@ -1,6 +1,7 @@
 """One optimiser step: clip the gradient, set the learning rate by the schedule, apply AdamW.
 
-Weights in 16 bits get float32 masters that AdamW works on; a learning rate of 1e-6 would vanish in bfloat16 otherwise.
+Weights in 16 bits get float32 masters that AdamW works on; a learning rate of 1e-6 would vanish in bfloat16
+otherwise.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ SCHEDULES: Mapping[str, Callable[[float], float]] = MappingProxyType(
 
 
 def learning_rate(update: int, *, lr: float, schedule: str, warmup: int, total: int) -> float:
-    """Learning rate of update number `update` (from 0): a linear warm-up, then the schedule down to `total`."""
+    """Learning rate of update number `update` (from 0): a linear warm-up, then the schedule down to
+    `total`."""
     if update < warmup:
         return lr * (update + 1) / (warmup + 1)
     progress = (update - warmup) / max(1, total - warmup)
@@ -41,7 +43,8 @@ def learning_rate(update: int, *, lr: float, schedule: str, warmup: int, total: 
 
 
 class Optimiser:
-    """AdamW with clipping and a schedule, over named parameters; its state is a plain dictionary of tensors."""
+    """AdamW with clipping and a schedule, over named parameters; its state is a plain dictionary of
+    tensors."""
 
     def __init__(
         self,

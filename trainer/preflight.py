@@ -47,7 +47,8 @@ def env_kwargs(config: EnvConfig) -> dict[str, Any]:
 
 
 def eval_split(config: TrainConfig, env: Env) -> str:
-    """The split to evaluate on: the one asked for, or else `test` where there is one, or else that of training.
+    """The split to evaluate on: the one asked for, or else `test` where there is one, or else that of
+    training.
 
     Raises:
         ConfigError: there is no such split.
@@ -81,13 +82,15 @@ def _check_algorithm(config: TrainConfig) -> None:
     if algorithm.needs_group and rollout.group_size < 2:
         alone = ", ".join(name for name, row in PRESETS.items() if not row.needs_group)
         raise ConfigError(
-            f"rollout.group_size = {rollout.group_size}, but {algorithm.name} compares the episodes of a group, and one "
-            f"alone learns nothing: write group_size = 8 (at least 2), or choose a preset without groups ({alone})"
+            f"rollout.group_size = {rollout.group_size}, but {algorithm.name} compares the episodes of a "
+            "group, and one alone learns nothing: write group_size = 8 (at least 2), or choose a preset "
+            f"without groups ({alone})"
         )
     if algorithm.minibatches > config.episodes_per_step:
         raise ConfigError(
-            f"algorithm.minibatches = {algorithm.minibatches}, but a step has only {config.episodes_per_step} episodes "
-            "(rollout.groups_per_step · rollout.group_size): ask for fewer mini-batches or more episodes"
+            f"algorithm.minibatches = {algorithm.minibatches}, but a step has only "
+            f"{config.episodes_per_step} episodes (rollout.groups_per_step · rollout.group_size): ask for fewer "
+            "mini-batches or more episodes"
         )
 
 

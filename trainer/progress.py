@@ -95,7 +95,9 @@ class PlainProgress(SilentProgress):
         """One line of figures."""
         self._clock.done = number
         figures_text = "  ".join(f"{heading} {text}" for heading, text in _shown(figures))
-        self.say(f"{self._clock.what} {number}/{self._clock.total}  {figures_text}  {self._clock.left()} left")
+        self.say(
+            f"{self._clock.what} {number}/{self._clock.total}  {figures_text}  {self._clock.left()} left"
+        )
 
 
 class LiveProgress(SilentProgress):

@@ -26,7 +26,8 @@ class TrainReport:
     wall_s: float
     """Wall time of this call, in seconds."""
     before: EvalReport | None
-    """Evaluation after the warm start, before training; None without evaluation, or if the run was interrupted."""
+    """Evaluation after the warm start, before training; None without evaluation, or if the run was
+    interrupted."""
     after: EvalReport | None
     """Evaluation after the last step."""
     interrupted: bool = False
@@ -47,22 +48,27 @@ class TrainReport:
 
 
 def write_results(run: Run, report: TrainReport) -> None:
-    """Write the trained model, the curve, and transcripts of the first and the last evaluation into the run's folder.
+    """Write the trained model, the curve, and transcripts of the first and the last evaluation into the run's
+    folder.
 
     Raises:
         CheckpointError: the model cannot be written.
     """
     checkpoint.write_folder(report.model, run.write_model)
     if report.steps:
-        reward_curve(run.store, run.folder / "curve.png", title=f"{run.config.algorithm.name} on {run.config.env.id}")
+        reward_curve(
+            run.store, run.folder / "curve.png", title=f"{run.config.algorithm.name} on {run.config.env.id}"
+        )
     for phase, step in shown_episodes(run):
         write_transcripts(run.store, run.folder / "transcripts", phase=phase, step=step, count=TRANSCRIPTS)
 
 
 def shown_episodes(run: Run) -> list[tuple[str, int]]:
-    """The first and the last evaluation as (phase, step); the last training step where nothing was evaluated."""
+    """The first and the last evaluation as (phase, step); the last training step where nothing was
+    evaluated."""
     evaluations = sorted(
-        ((step, phase) for phase, step in run.store.phases() if phase.startswith("eval/")), key=lambda at: at[0]
+        ((step, phase) for phase, step in run.store.phases() if phase.startswith("eval/")),
+        key=lambda at: at[0],
     )
     if evaluations:
         return [(phase, step) for step, phase in dict.fromkeys((evaluations[0], evaluations[-1]))]

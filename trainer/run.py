@@ -1,7 +1,7 @@
 """Everything that a run holds while it goes on, and how it is begun, saved, and taken up again.
 
-    OUT/run.sqlite      episodes and figures           OUT/checkpoints/step-…   to resume from
-    OUT/config.toml     the resolved configuration     OUT/final/               the trained model
+OUT/run.sqlite      episodes and figures           OUT/checkpoints/step-…   to resume from
+OUT/config.toml     the resolved configuration     OUT/final/               the trained model
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class Run:
         save_checkpoint(self.loaded, path)
 
     def hold_reference(self) -> None:
-        """Where the algorithm has a KL term, keep the policy of the start of training beside the one that learns."""
+        """Where the algorithm has a KL term, keep the policy of the start of training beside the one that
+        learns."""
         if not self.config.algorithm.kl_coef or self.learner.reference is not None:
             return
         place = self.folder / "reference"
@@ -107,7 +108,9 @@ def open_run(config: TrainConfig, folder: Path, *, resume: bool) -> Run:
         ModelNotFound: no such model.
     """
     if (folder / STORE_NAME).exists() and not resume:
-        raise ConfigError(f"{folder} holds a run already: add --resume to go on with it, or choose another --out")
+        raise ConfigError(
+            f"{folder} holds a run already: add --resume to go on with it, or choose another --out"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     store = RunStore(folder / STORE_NAME)
     try:
@@ -129,8 +132,8 @@ def _check_same_run(store: RunStore, config: TrainConfig) -> None:
     for key in sorted(set(now) - CHANGEABLE):
         if now[key] != before.get(key):
             raise ConfigError(
-                f"the run in {store.path.parent} was begun with another {key} ({before.get(key)}, now {now[key]}): "
-                "resume it with its own config.toml, or choose another --out"
+                f"the run in {store.path.parent} was begun with another {key} "
+                f"({before.get(key)}, now {now[key]}): resume it with its own config.toml, or choose another --out"
             )
 
 
@@ -185,15 +188,14 @@ def build_learner(config: TrainConfig, model: Any) -> Learner:
 
     policy = list(model.named_parameters())
     values = [] if critic is None else [(f"critic.{name}", p) for name, p in critic.named_parameters()]
+    optimisers = [optimiser([*policy, *values], optim.lr)]
     if critic is not None and critic.trunk is not None:
-        optimisers = (optimiser(policy, optim.lr), optimiser(values, config.critic.lr or optim.lr))
-    else:
-        optimisers = (optimiser([*policy, *values], optim.lr),)
+        optimisers = [optimiser(policy, optim.lr), optimiser(values, config.critic.lr or optim.lr)]
     return Learner(
         model,
         critic,
         None,
-        optimisers,
+        tuple(optimisers),
         config.rollout.temperature,
         optim.micro_batch_tokens,
         optim.recompute,

@@ -75,7 +75,7 @@ def imitation_gradient(model: Any, batch: Batch, *, micro_batch_tokens: int) -> 
         episode = batch.episode[part.rows, None].to(model.device)
         weights = Normaliser(normaliser.token_weight.to(model.device))
         loss = aggregate(-reading.logprobs, rows.is_action, episode, weights)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         totals["loss"] += float(loss.detach())
         totals["entropy"] += float(aggregate(reading.entropy.detach(), rows.is_action, episode, weights))
     return totals

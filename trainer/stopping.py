@@ -13,8 +13,8 @@ T = TypeVar("T")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Stopped(Exception):  # noqa: N818 - not an error: somebody asked for it
-    """The run was asked to end."""
+class Stopped(Exception):
+    """The run was asked to end: no error, but somebody's wish."""
 
 
 class StopRequest:
@@ -64,7 +64,8 @@ class StopRequest:
 
 @contextlib.contextmanager
 def on_signal(react: Callable[[], None]) -> Iterator[None]:
-    """Within the block, the first SIGINT or SIGTERM calls `react` in the running event loop; the next is as usual.
+    """Within the block, the first SIGINT or SIGTERM calls `react` in the running event loop; the next is as
+    usual.
 
     Elsewhere than in the main thread signals cannot be caught, and nothing changes.
     """

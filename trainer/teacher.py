@@ -1,7 +1,7 @@
 """A reference policy that plays in tokens: what a language model would have sampled, had it said the same.
 
-It is a `ChatAgent` whose engine takes dictation instead of sampling. Its episodes are ordinary trajectories with the
-contexts that the model will see, so a warm start learns from exactly those ids.
+It is a `ChatAgent` whose engine takes dictation instead of sampling. Its episodes are ordinary trajectories
+with the contexts that the model will see, so a warm start learns from exactly those ids.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from turngym.agents.chat import ChatAgent
 from turngym.agents.errors import AgentError, TemplateError
 from turngym.agents.protocols import EpisodeStart, GenerateRequest, Generation, Player, Renderer, Sampling
 from turngym.agents.simple import ReferencePolicy, noise_generator
-from turngym.agents.types import Action
+from turngym.agents.types import Action, FinishReason
 from turngym.envs.messages import Message, ToolSpec, user
 
 _QUESTION = user("?")
 
 
 class TeacherAgent:
-    """Plays a reference policy through a renderer; its actions carry tokens, with logprobs of 0 (it is certain)."""
+    """Plays a reference policy through a renderer; its actions carry tokens, with logprobs of 0 (it is
+    certain)."""
 
     def __init__(
         self,
@@ -54,10 +55,10 @@ class TeacherAgent:
     def start(self, episode: EpisodeStart) -> Player:
         """A player for one new episode."""
         if episode.task is None:
-            raise AgentError(f"the reference policy {self._name!r} needs the episode's task, which is unknown")
-        return _TeacherPlayer(
-            self._policy, episode, self._dictionary, self._max_context, self._system_prompt
-        )
+            raise AgentError(
+                f"the reference policy {self._name!r} needs the episode's task, which is unknown"
+            )
+        return _TeacherPlayer(self._policy, episode, self._dictionary, self._max_context, self._system_prompt)
 
     async def close(self) -> None:
         """Nothing to release."""
@@ -143,8 +144,8 @@ class _Dictionary:
         heard = renderer.parse(ids, tools)
         if _said(heard) != _said(message):
             raise TemplateError(
-                f"the chat template ({renderer.name}) writes {message.wire()}, but it reads back as {heard.wire()}: "
-                "it cannot be warm-started from a reference policy"
+                f"the chat template ({renderer.name}) writes {message.wire()}, but it reads back as "
+                f"{heard.wire()}: it cannot be warm-started from a reference policy"
             )
         return ids
 
@@ -166,7 +167,7 @@ class _Dictation:
 
     async def generate(self, request: GenerateRequest) -> Generation:
         ids = self.ids[: request.sampling.max_tokens]
-        reason = "stop" if len(ids) == len(self.ids) else "length"
+        reason: FinishReason = "stop" if len(ids) == len(self.ids) else "length"
         return Generation(ids, (0.0,) * len(ids), reason, self.policy_version)
 
     async def release(self, session: str) -> None:

@@ -1,4 +1,5 @@
-"""Where a run's figures go: the run store always, TensorBoard by default, Weights & Biases or Trackio by one key."""
+"""Where a run's figures go: the run store always, TensorBoard by default, Weights & Biases or Trackio by one
+key."""
 
 from __future__ import annotations
 

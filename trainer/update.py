@@ -1,4 +1,5 @@
-"""One training step on a batch: read what the present weights say, then take the optimiser steps of the algorithm.
+"""One training step on a batch: read what the present weights say, then take the optimiser steps of the
+algorithm.
 
 read_batch   (no gradient)   logπ_o and V of every action token, before anything changes
 update       for each epoch, for each mini-batch of whole episodes:
@@ -66,8 +67,8 @@ class BatchReading:
 def needs_reading(learner: Learner, algorithm: Algorithm) -> bool:
     """False where nothing would be used of a `BatchReading`.
 
-    With a single optimiser step the policy at its start is the present one, so that π_o := sg(logπ) and the ratio is
-    exactly 1; no pass before it is needed.
+    With a single optimiser step the policy at its start is the present one, so that π_o := sg(logπ) and the
+    ratio is exactly 1; no pass before it is needed.
     """
     return (
         learner.critic is not None
@@ -113,13 +114,14 @@ def update(
         batch: the facts of the step.
         targets: advantages and returns, computed once.
         reading: from `read_batch` before this update; None where `needs_reading` is False.
-        policy_version: of the present weights; engine and trainer are compared on the tokens that they sampled.
+        policy_version: of the present weights; engine and trainer are compared on the tokens that they
+            sampled.
         generator: shuffles the episodes into mini-batches.
         train_policy: False to train the critic alone (its warm-up).
 
     Returns:
-        Means over the action tokens of all optimiser steps, the losses and the norm of the gradient. If a norm is not
-        finite, that step was not applied and the rest were not taken.
+        Means over the action tokens of all optimiser steps, the losses and the norm of the gradient. If a
+        norm is not finite, that step was not applied and the rest were not taken.
     """
     step = _Step(learner, algorithm, batch, targets, reading, policy_version, train_policy, Tally())
     own_trunk = () if learner.critic is None or learner.critic.trunk is None else (learner.critic.trunk,)

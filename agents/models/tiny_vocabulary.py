@@ -27,56 +27,38 @@ BYTES = tuple(
 )
 
 TOOL_CALL_PIECES = (
-    '<tool_call>\n{"name": "',
-    '", "arguments": {',
-    '", "arguments": {}}\n</tool_call>',
-    "}}\n</tool_call>",
-    '"}}\n</tool_call>',
-    "]}}\n</tool_call>",
-    '"]}}\n</tool_call>',
-    "<tool_response>\n",
-    "\n</tool_response>",
-    "<think>\n",
-    "\n</think>\n\n",
-    "# Tools\n",
-    '": ',
-    '": "',
-    '": [',
-    '": {',
-    '", "',
-    ', "',
-    '"}',
-    '{"',
-    '["',
-    '"]',
-    "}}",
-    "true",
-    "false",
-    "null",
+    '<tool_call>\n{"name": "', '", "arguments": {', '", "arguments": {}}\n</tool_call>', "}}\n</tool_call>",
+    '"}}\n</tool_call>', "]}}\n</tool_call>", '"]}}\n</tool_call>', "<tool_response>\n", "\n</tool_response>",
+    "<think>\n", "\n</think>\n\n", "# Tools\n", '": ', '": "', '": [', '": {', '", "', ', "', '"}', '{"', '["', '"]', "}}",
+    "true", "false", "null",
 )  # fmt: skip
 
-ARGUMENT_NAMES = ("a", "b", "x", "y", "n", "op", "number", "value", "guess", "text", "query", "code", "answer", "expression", "path")
+# Common argument names, with the quote that opens a string where the value is usually one.
+ARGUMENTS = (
+    '"a": ', '"b": ', '"x": ', '"y": ', '"n": ', '"guess": ', '"op": "', '"text": "', '"query": "', '"code": "', '"answer": ',
+)  # fmt: skip
+BEFORE_ARGUMENT = ('", "arguments": {', ", ", '", ')
 
-TYPE_PIECES = (": number", ": integer", ": string", ": boolean", ": array", ": object", "):", "()")
+SIGNATURE_PIECES = (": number", ": integer", ": string", ": boolean", ": array", "):", "()")
 
 ENGLISH_PIECES = (
-    "What is ", "calculator", "calculate", "calc", "guess", "answer", "add", "sub", "mul", "div", "submit", "search",
-    "number", "result", "error", "Error: ", "higher", "lower", "correct", "wrong", "too ", "low", "high", "between",
-    "tool", "call", "step", "The ", "the ", "You ", "you ", "I ", "It ", "it ", "is ", "are ", "was ", "be ", "to ", "of ",
-    "and ", "or ", "not ", "in ", "on ", "at ", "for ", "with ", "from ", "by ", "as ", "an ", "a ", "this ", "that ",
-    "use ", "one ", "each ", "all ", "then ", "your ", "my ", "no ", "can ", "will ", "must ", "only ", "first ", "last ",
-    "than ", "have ", "has ", "do ", "if ", "when ", "which ", "how ", "more ", "less ", "times ", "plus ", "minus ",
+    "Compute ", "What is ", "Guess ", "Find ", "Use ", "Then ", "Give ", "give ", "Answer ", "calculator", "search",
+    "op", "number", "guess", "answer", "result", "error", "Error: ", "higher", "lower", "correct", "wrong", "too ", "tool", "call",
+    "step", "The ", "the ", "You ", "you ", "I ", "It ", "it ", "is ", "are ", "was ", "be ", "to ", "of ", "and ", "or ",
+    "not ", "in ", "on ", "at ", "for ", "with ", "from ", "by ", "as ", "an ", "a ", "this ", "that ", "use ", "one ",
+    "each ", "all ", "then ", "your ", "my ", "no ", "can ", "only ", "first ", "last ", "between ", "times ", "plus ",
+    "minus ",
     "th", "he", "in", "er", "an", "re", "on", "at", "en", "nd", "ti", "es", "or", "te", "ed", "is", "it", "al", "ar", "st",
     "to", "nt", "ng", "se", "ha", "as", "ou", "io", "le", "ve", "co", "me", "de", "hi", "ri", "ro", "ic", "ne", "ea", "ra",
     "ce", "li", "ch", "ll", "be", "ma", "si", "om", "ur", "us", "un", "pr", "ec", "el", "la", "et", "ct", "ut", "il", "ol",
     "ly", "lo", "sh", "ge", "em", "am", "ac", "ss", "ee", "ir", "id", "ow", "ad", "im", "no", "po", "tr", "mo", "so", "sp",
     "ing", "ion", "ent", "and", "the", "for", "tion", "ment", "able", "ver", "ter", "con", "com", "pro", "per", "ate",
-    "ing ", "ed ", "er ", "s ", "e ", "t ", "d ", "y ", "n ", "r ", ", ", ". ", ": ", "? ", "! ", "; ", " (", ") ", " + ", " - ", " * ", " / ", " = ",
-    ".\n", ":\n", "\n\n", "...", "  ", "    ", "--", "==", "->", "'s ",
+    "ing ", "ed ", "er ", "s ", "e ", "t ", "d ", "y ", "n ", "r ", ", ", ". ", ": ", "? ", " (", ") ", " + ", " - ", " * ",
+    " / ", " = ", ") + ", ") - ", ") * ", ".\n", ":\n", "\n\n", "  ", "    ", "->",
 )  # fmt: skip
 
 
 def pieces() -> list[str]:
     """Every multi-character piece, once, in a fixed order."""
-    arguments = [f'"{name}": ' for name in ARGUMENT_NAMES] + [f', "{name}": ' for name in ("b", "y")]
-    return list(dict.fromkeys((*TOOL_CALL_PIECES, *arguments, *TYPE_PIECES, *ENGLISH_PIECES)))
+    arguments = [before + argument for argument in ARGUMENTS for before in BEFORE_ARGUMENT]
+    return list(dict.fromkeys((*TOOL_CALL_PIECES, *arguments, *SIGNATURE_PIECES, *ENGLISH_PIECES)))

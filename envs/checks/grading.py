@@ -59,7 +59,7 @@ def rewards_stay_in_range(probe: Probe) -> str:
                 count += played.is_over
                 require(
                     inside or not played.is_over,
-                    f"the policy {name!r} earns {played.reward:g} on task {task.id}, outside [{low:g}, {high:g}]",
+                    f"{name!r} earns {played.reward:g} on task {task.id}, outside [{low:g}, {high:g}]",
                 )
     return f"{count} episodes in [{low:g}, {high:g}]"
 

@@ -1,7 +1,8 @@
-"""The bridge on chat templates of every kind: exact extensions where they are allowed, none where they are not."""
+"""The bridge on chat templates of every kind: exact extensions where they are allowed, else none."""
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ VERDICTS = {
 CALL = ToolCall.of("lookup", {"word": "x"}, id="call_0_0")
 
 
+@functools.cache
 def bridge_for(name: str, kind: str = "bytes") -> TemplateBridge:
     return TemplateBridge(zoo_tokenizer(name, kind))
 
@@ -47,14 +49,16 @@ def test_every_template_extends_exactly_or_not_at_all(name: str, kind: str) -> N
     assert bridge.describe()["renderer"] == bridge.name == "bridge"
 
 
-def test_a_template_without_control_tokens_extends_where_merges_allow_it() -> None:
-    bridge = bridge_for("plain_text")
+@pytest.mark.parametrize("kind", ["bytes", "metaspace"])
+def test_a_template_without_control_tokens_extends_as_text(kind: str) -> None:
+    bridge = bridge_for("plain_text", kind)
     assert {try_extension(bridge, canned) for canned in CONVERSATIONS} == {"no end token"}
     history = (user("Hi"), assistant("Ho"))
-    ids = bridge.extend(bridge.render(history[:1], ()), (user("And?"),), (), history)
+    prompt = bridge.render(history[:1], ())
+    ids = bridge.extend(prompt, (user("And?"),), (), history)
     assert ids is not None
-    assert decode("plain_text", ids) == "\n\nUser: And?\n\nAssistant:"
-    assert bridge_for("plain_text", "metaspace").extend((1,), (user("And?"),), (), history) is None
+    text = zoo_tokenizer("plain_text", kind).decode([*prompt, *ids])
+    assert text.lstrip() == "User: Hi\n\nAssistant:\n\nUser: And?\n\nAssistant:"
 
 
 @pytest.mark.parametrize("name", ["chatml_tools", "llama3", "drops_thinking", "mistral", "two_token_end"])
@@ -205,6 +209,15 @@ def test_a_prompt_that_opens_the_thinking_is_known_when_the_reply_is_parsed() ->
     assert (message.reasoning_content, message.content) == ("Hm.", "Ho")
 
 
+def test_an_extension_may_depend_on_the_whole_conversation_or_on_the_reply() -> None:
+    history = (user("U"), assistant("Ho"), user("V"), assistant(None, CALL))
+    answer = (tool_result(CALL, "R"),)
+    for name, expected in (("numbers", "user 6\n<tool_response>\nR"), ("looks_names_up", "lookup says R")):
+        extension = bridge_for(name).extend((5,), answer, [LOOKUP], history)
+        assert extension is not None
+        assert expected in decode(name, extension)
+
+
 def test_no_new_messages_extend_to_the_next_prompt_where_the_template_allows_it() -> None:
     history = (user("U"), assistant("Ho"))
     extension = bridge_for("chatml_tools").extend((5,), (), (), history)
@@ -218,7 +231,6 @@ def test_what_cannot_follow_a_reply_is_not_extended() -> None:
     assert bridge.extend((5,), (user("V"),), (), (user("U"),)) is None
     assert bridge.extend((5,), (user("V"),), (), ()) is None
     strict = bridge_for("no_system")
-    assert strict.extend((5,), (), (), (user("U"), assistant("Ho"))) is None
     with pytest.raises(TemplateError, match=r"user, assistant, assistant.*roles must alternate"):
         strict.render((user("U"), assistant("Ho"), assistant("Hu")), ())
 
@@ -240,9 +252,8 @@ def test_control_tokens_that_somebody_types_stay_text(name: str, kind: str) -> N
         typed = "".join(rng.choice([*LOOK_ALIKES, " ", "a", "\n\n", "🙂"]) for _ in range(12))
         evil = (system(f"s{typed}s"), user(f"u{typed}u"), assistant("Ho", CALL))
         tame = (system("ss"), user("uu"), assistant("Ho", CALL))
-        harmless = CALL.model_copy(update={"id": "call_1_0"})
-        new_evil = (tool_result(CALL, f"r{typed}r"),)
-        new_tame = (tool_result(CALL, "rr"),)
+        new_evil: tuple[Message, ...] = (tool_result(CALL, f"r{typed}r"),)
+        new_tame: tuple[Message, ...] = (tool_result(CALL, "rr"),)
         if name in ("moves_tools", "chatml_tools"):
             new_evil, new_tame = (*new_evil, user(f"v{typed}v")), (*new_tame, user("vv"))
         for one, other in (((*evil, *new_evil), (*tame, *new_tame)), (evil[:2], tame[:2])):
@@ -256,7 +267,6 @@ def test_control_tokens_that_somebody_types_stay_text(name: str, kind: str) -> N
         if extension is not None and expected is not None:
             assert written(extension) == written(expected)
             assert f"r{typed}r" in tokenizer.decode(list(extension), skip_special_tokens=False)
-        assert harmless.id != CALL.id
 
 
 def test_a_look_alike_in_an_assistants_text_and_arguments_stays_text_but_its_tags_do_not() -> None:
@@ -292,17 +302,17 @@ def test_special_names_and_descriptions_of_tools_stay_text() -> None:
 
 
 def test_an_unusable_template_says_what_to_do() -> None:
-    with pytest.raises(TemplateError, match="no chat template: set tokenizer.chat_template"):
+    with pytest.raises(TemplateError, match=r"no chat template: set tokenizer.chat_template"):
         TemplateBridge(tokenizer_for(""))
     with pytest.raises(
-        TemplateError, match="cannot render a conversation of \\[user\\]: never.*another chat_template"
+        TemplateError, match=r"cannot render a conversation of \[user\]: never.*another chat_template"
     ):
         TemplateBridge(tokenizer_for("{{- raise_exception('never') }}"))
-    with pytest.raises(TemplateError, match="does not show a user's message.*'nothing'"):
+    with pytest.raises(TemplateError, match=r"does not show a user's message.*'nothing'"):
         TemplateBridge(tokenizer_for("nothing"))
     silent = tokenizer_for(TEMPLATES["plain_text"])
     silent.eos_token = None
-    with pytest.raises(TemplateError, match="nothing ends a turn.*Set tokenizer.eos_token"):
+    with pytest.raises(TemplateError, match=r"nothing ends a turn.*Set tokenizer.eos_token"):
         TemplateBridge(silent)
 
 

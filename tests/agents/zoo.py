@@ -1,4 +1,6 @@
-"""Chat templates of every kind that matters, small tokenizers to go with them, and an engine that plays a script."""
+"""Chat templates of every kind that matters, small tokenizers for them, and an engine that plays a script."""
+
+# ruff: noqa: E501 - a template is more readable with its long lines
 
 from __future__ import annotations
 
@@ -177,6 +179,19 @@ REWRITES = """\
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{% endif %}"""
 
+# Every message carries its own number: an extension depends on how much was said before.
+NUMBERS = REWRITES.replace(" + '/' + (messages | length | string)", "").replace(
+    "'<|im_start|>assistant\\n'", "'<|im_start|>assistant ' + (messages | length + 1) | string + '\\n'"
+)
+
+# A result carries the name of the tool, looked up by the id of the call in the assistant's turn.
+LOOKS_NAMES_UP = CHATML_TOOLS.replace(
+    "{{- '\\n<tool_response>\\n' + m.content",
+    "{%- set ns = namespace(name='?') %}{% for other in messages %}{% for call in other.tool_calls or [] %}"
+    "{% if call.id == m.tool_call_id %}{% set ns.name = call.function.name %}{% endif %}{% endfor %}{% endfor %}"
+    "{{- '\\n<tool_response>\\n' + ns.name + ' says ' + m.content",
+)
+
 # The end of the last turn is not the end of an earlier one, as in gpt-oss's.
 OTHER_END = IGNORES_TOOLS.replace(
     "+ '<|im_end|>\\n' }}\n{%- endfor",
@@ -205,6 +220,8 @@ TEMPLATES: Mapping[str, str] = {
     "plain_text": PLAIN_TEXT,
     "parts": PARTS,
     "rewrites": REWRITES,
+    "numbers": NUMBERS,
+    "looks_names_up": LOOKS_NAMES_UP,
     "other_end": OTHER_END,
     "two_token_end": TWO_TOKEN_END,
 }

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import threading
 
 import pytest
@@ -62,9 +63,13 @@ def test_blocking_in_the_background_loop_is_refused():
         async_bridge.run(nested())
 
 
+@pytest.mark.filterwarnings(
+    "ignore:.*fork:DeprecationWarning"
+)  # Python 3.12 warns where threads run: that is the test
 def test_a_forked_child_gets_its_own_loop():
     async_bridge.run(waits(1))
     child = os.fork()
     if child == 0:
+        signal.alarm(20)  # a child that waits for its parent's thread would wait for ever
         os._exit(async_bridge.run(waits(7)))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -16,9 +16,7 @@ pytestmark = pytest.mark.usefixtures("clean_registry")
 class Good(Env):
     """Say the word."""
 
-    tasks = questions(
-        train={"Say reddish": "reddish", "Say bluish": "bluish"}, test={"Say greenish": "greenish"}
-    )
+    tasks = questions(train={"First?": "reddish", "Second?": "bluish"}, test={"Third?": "greenish"})
     reward_range = (0.0, 1.0)
 
     def reset(self, *, seed=None, options=None):
@@ -197,9 +195,9 @@ BROKEN = {
 }
 
 
-def failures(cls) -> dict[str, str]:
+def failures(cls, **kwargs) -> dict[str, str]:
     id = f"t/{cls.__name__}-v0"
-    register(id, cls)
+    register(id, cls, kwargs=kwargs)
     return {result.name: result.detail for result in check(id, tasks=2) if not result.ok}
 
 
@@ -224,10 +222,14 @@ def test_the_built_in_environments_pass(id):
 
 
 def test_async_and_mixed_environments_pass(async_echo, desk):
-    for cls in (type(async_echo), type(desk)):
-        cls.expert = staticmethod(lambda task, history, rng: assistant(task.target))
-        found = failures(cls)
-        assert found == {}, found
+    assert failures(type(async_echo)) == {}
+    assert failures(type(desk), only_tools=["double", "slow_double", "explode"]) == {}
+
+
+def test_prompts_may_quote_the_target(echo):
+    register("t/Echo-v0", type(echo))
+    details = {result.name: result.detail for result in check("t/Echo-v0")}
+    assert details["the hidden target stays hidden"].endswith("2 prompts quote their target")
 
 
 def test_unknown_ids_and_misuse():

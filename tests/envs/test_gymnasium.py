@@ -81,6 +81,7 @@ def test_vector_environments_of_tools():
     vector.close()
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_forked_workers_have_their_own_event_loop(async_echo):
     async_echo.reset(seed=0)  # the parent's loop runs before the fork
     cls = type(async_echo)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -89,6 +90,24 @@ def test_async_tools_make_it_natively_async(desk):
     assert desk.native_async
     assert asyncio.run(play())[1] == 0.9
     assert not type(desk)(only_tools=["double"]).native_async
+
+
+def test_sync_tools_run_in_the_callers_thread():
+    class Where(ToolEnv):
+        tasks = questions(train={"q": "a"})
+
+        @tool
+        def thread(self) -> int:
+            """Which thread this is."""
+            return threading.get_ident()
+
+        @reward
+        def nothing(self) -> float:
+            return 0.0
+
+    env = Where()
+    env.reset(seed=0)
+    assert env.step(assistant(None, call("thread")))[0][0].text == str(threading.get_ident())
 
 
 def test_the_function_form():

@@ -20,7 +20,7 @@ from .test_report import report
 
 pytest.importorskip("matplotlib")
 
-from turngym.evaluation.plots import reward_curve, smoothed  # noqa: E402
+from turngym.evaluation.plots import reward_curve, smoothed
 
 
 def fill(store: RunStore) -> None:

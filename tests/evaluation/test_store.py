@@ -320,6 +320,21 @@ time.sleep(60)
             os.kill(child, signal.SIGKILL)
 
 
+def test_law_13_what_a_killed_process_committed_is_there_also_for_a_reader(path: Path) -> None:
+    code = f"""
+import os, signal
+from tests.evaluation.test_store import *
+store = RunStore({str(path)!r})
+store.add_episodes("train", 0, [episode("a")])
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert python(code, check=False).returncode == -signal.SIGKILL
+    with RunStore(path, read_only=True) as reader:
+        assert reader.done("train", 0) == {("a", 0)}
+    with RunStore(path) as store:
+        assert store.done("train", 0) == {("a", 0)}
+
+
 def python(code: str, *, check: bool = True) -> subprocess.CompletedProcess[str]:
     root = Path(__file__).parents[2]
     return subprocess.run([sys.executable, "-c", code], cwd=root, text=True, capture_output=True, check=check)

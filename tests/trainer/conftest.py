@@ -91,7 +91,8 @@ def build_trajectory() -> Callable[..., Trajectory]:
 
 
 def many_shapes() -> tuple[list[Trajectory], list[int]]:
-    """Episodes of many shapes (lengths, segments, an episode cut short, one that ends on the environment), and groups."""
+    """Episodes of many shapes (lengths, segments, an episode cut short, one that ends on the environment),
+    and groups."""
     return [
         make_trajectory([((1, 2, 3), (4, 5), 0.0), ((6,), (7, 2), 1.0)]),
         make_trajectory([((1, 2, 3), (9, 5, 5), 0.5), ((6, 8, 1), (2,), -0.25)], final_context=(3, 3)),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -151,11 +152,9 @@ def test_components_that_were_not_computed_are_absent_not_zero(build_trajectory)
     episode = build_trajectory([((1,), (2,), 1.0), ((1,), (2,), 1.0)])
     paid = [
         Turn(t.action, reward=1.0, reward_components=c)
-        for t, c in zip(episode.turns, [{"a": 1.0}, {"a": 0.5}])
+        for t, c in zip(episode.turns, [{"a": 1.0}, {"a": 0.5}], strict=True)
     ]
     other = [Turn(t.action, reward=1.0, reward_components={"b": 0.0}) for t in episode.turns]
-    from dataclasses import replace
-
     batch = pack([replace(episode, turns=tuple(paid)), replace(episode, turns=tuple(other))], [0, 0])
     assert batch.component_names == ("a", "b")
     assert float(batch.reward_components[0, 0]) == 1.5
@@ -164,8 +163,6 @@ def test_components_that_were_not_computed_are_absent_not_zero(build_trajectory)
 
 
 def test_equal_anchors_are_one_state_only_within_a_group(build_trajectory):
-    from dataclasses import replace
-
     episode = build_trajectory([((1,), (2,), 0.0), ((3,), (4,), 0.0), ((5,), (6,), 0.0)])
     named = replace(
         episode,

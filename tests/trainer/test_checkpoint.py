@@ -109,8 +109,8 @@ def model(path):
 step = 0
 while True:
     step += 1
-    checkpoint.save(folder, step, {"step": step, "moments": torch.full((50_000,), float(step))}, model, keep=2)
-    print(step, flush=True)
+    checkpoint.save(folder, step, {"step": step, "moments": torch.full((50_000,), float(step))}, model,
+    keep=2) print(step, flush=True)
 """
 
 

@@ -25,7 +25,13 @@ def _order(seed=0, **options):
 def _requests(groups=3, group_size=2, position=0, order=None):
     return list(
         group_requests(
-            order or _order(), env_id=GUESS, seed=0, step=1, position=position, groups=groups, group_size=group_size
+            order or _order(),
+            env_id=GUESS,
+            seed=0,
+            step=1,
+            position=position,
+            groups=groups,
+            group_size=group_size,
         )
     )
 
@@ -48,7 +54,9 @@ def test_an_endless_split_depends_on_seed_and_position_alone():
 
 def test_tasks_are_filtered_by_id_and_tag():
     assert {_order(task_ids=("0-15:3", "0-15:7")).at(position).target for position in range(8)} == {3, 7}
-    tasks = ListTasks(train=[Task(id=f"t{n}", prompt=(user(f"{n}"),), tags=("odd",) if n % 2 else ()) for n in range(6)])
+    tasks = ListTasks(
+        train=[Task(id=f"t{n}", prompt=(user(f"{n}"),), tags=("odd",) if n % 2 else ()) for n in range(6)]
+    )
     order = TaskOrder(tasks, EnvConfig(id="x", task_tags=("odd",)), seed=0)
     assert {order.at(position).id for position in range(9)} == {"t1", "t3", "t5"}
     with pytest.raises(ConfigError, match="no task of split"):
@@ -109,7 +117,9 @@ def store(tmp_path):
 def test_a_step_is_stored_and_kept_in_the_order_of_its_requests(store):
     requests = _requests()
     collected = _collect(Guesser(), requests, store)
-    assert [(t.task_id, t.sample) for t in collected.trajectories] == [(r.task.id, r.sample) for r in requests]
+    assert [(t.task_id, t.sample) for t in collected.trajectories] == [
+        (r.task.id, r.sample) for r in requests
+    ]
     assert collected.groups == (0, 0, 1, 1, 2, 2)
     assert store.done("train", 1) == {(r.task.id, r.sample) for r in requests}
     figures = collected.figures
@@ -128,10 +138,9 @@ def test_law_10_failures_shrink_their_group_and_one_left_alone_is_dropped(store)
     assert collected.reasons == {"failed (infrastructure)": 3, "alone in their group": 1}
     assert collected.figures["failed_share"] == pytest.approx(3 / 9)
     assert collected.figures["left_out_share"] == pytest.approx(4 / 9)
-    scored = [t for t in collected.trajectories] + [t for t in _stored(store) if t.sample == 1 and t.outcome.scored]
     assert len(_stored(store)) == 9, "failures are on record too"
-    assert 0 <= collected.figures["reward"] <= 1
-    assert scored
+    scored = [trajectory.reward for trajectory in _stored(store) if trajectory.outcome.scored]
+    assert collected.figures["reward"] == pytest.approx(sum(scored) / 6), "a failure is no 0"
 
 
 def _stored(store):
@@ -179,5 +188,7 @@ def test_figures_do_not_depend_on_the_order_in_which_episodes_finish(tmp_path):
                 )
             )
         timeless = {name: value for name, value in collected.figures.items() if not name.endswith("_s")}
-        figures.append((timeless, [dataclasses.replace(t, wall_s=0, turns=()) for t in collected.trajectories]))
+        figures.append(
+            (timeless, [dataclasses.replace(t, wall_s=0, turns=()) for t in collected.trajectories])
+        )
     assert figures[0] == figures[1]

@@ -83,7 +83,8 @@ def test_a_pad_id_that_is_also_a_real_token_does_not_hide_it(model):
 
 
 def test_law_03_nothing_is_read_at_environment_tokens(model):
-    # A NaN in the hidden state of every position that produced no action token: neither value nor gradient sees it.
+    # A NaN in the hidden state of every position that produced no action token: neither value nor gradient
+    # sees it.
     rows = _rows()
     hidden = hidden_states(trunk_of(model), rows).detach()
     produces = torch.zeros_like(rows.is_action)
@@ -100,7 +101,8 @@ def test_law_03_nothing_is_read_at_environment_tokens(model):
 
 
 def test_no_full_table_of_logits_ever_exists():
-    # 64 action tokens x 300,000 entries would be 19.2 million logits; forward and backward make at most 1 million.
+    # 64 action tokens x 300,000 entries would be 19.2 million logits; forward and backward make at most 1
+    # million.
     tokens, vocabulary, limit = 64, 300_000, 1_000_000
     head = nn.Linear(4, vocabulary, bias=False)
     hidden = torch.randn(1, tokens + 1, 4, requires_grad=True)

@@ -10,8 +10,8 @@ from turngym.trainer.microbatch import final_positions, microbatches, minibatche
 
 def test_needed_width_ends_at_the_last_action_or_at_the_bootstrap(trajectories):
     batch = pack(*trajectories)
-    # Rows: episodes 0 (8 tokens), 1 (12 with a final context nobody reads), 2 (12, cut), 3 in two segments, 4 (cut, and
-    # its final context is a segment of its own).
+    # Rows: episodes 0 (8 tokens), 1 (12 with a final context nobody reads), 2 (12, cut), 3 in two segments, 4
+    # (cut, and its final context is a segment of its own).
     assert batch.is_real.sum(1).tolist() == [8, 12, 12, 4, 6, 2, 4]
     assert needed_width(batch).tolist() == [8, 10, 12, 4, 6, 2, 4]
     assert final_positions(batch).tolist() == [-1, -1, 11, -1, -1, -1, 3]
@@ -54,7 +54,7 @@ def test_minibatches_share_out_the_episodes_and_depend_on_the_generator_alone():
     def cut(seed, count=3):
         return [part.tolist() for part in minibatches(8, count, torch.Generator().manual_seed(seed))]
 
-    assert sorted(sum(cut(0), [])) == list(range(8))
+    assert sorted(episode for part in cut(0) for episode in part) == list(range(8))
     assert sorted(map(len, cut(0))) == [2, 3, 3]
     assert cut(0) == cut(0) != cut(1)
     assert len(cut(0, count=20)) == 8

@@ -22,7 +22,10 @@ def test_a_sound_configuration_passes():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"rollout": {"group_size": 1}}, ["rollout.group_size = 1", "write group_size = 8", "reinforce, ppo"]),
+        (
+            {"rollout": {"group_size": 1}},
+            ["rollout.group_size = 1", "write group_size = 8", "reinforce, ppo"],
+        ),
         ({"algorithm": {"preset": "ppo", "minibatches": 200}}, ["minibatches = 200", "only 128 episodes"]),
         ({"env": {"id": "turngym/Calculater-v0"}}, ["env:", "turngym/Calculator-v0"]),
         ({"env": {"id": "turngym/Calculator-v0", "split": "trian"}}, ["env:", "trian", "train"]),

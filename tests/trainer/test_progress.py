@@ -18,7 +18,9 @@ def test_a_log_gets_one_line_per_step():
         progress.step(3, FIGURES)
     hello, line = stream.getvalue().splitlines()
     assert hello == "hello"
-    assert line.startswith("train 3/4  reward 0.250  success 50.0%  entropy 1.250  tokens/s 12,346  0:00 left")
+    assert line.startswith(
+        "train 3/4  reward 0.250  success 50.0%  entropy 1.250  tokens/s 12,346  0:00 left"
+    )
 
 
 def test_a_terminal_gets_a_display_with_the_last_steps():

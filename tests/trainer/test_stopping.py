@@ -58,7 +58,6 @@ def test_the_first_ctrl_c_asks_and_the_second_interrupts():
             assert asked == [True]
             with pytest.raises(KeyboardInterrupt):
                 os.kill(os.getpid(), signal.SIGINT)
-                await asyncio.sleep(0.01)
 
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     loop = asyncio.new_event_loop()  # not asyncio.run, which has a handler of its own

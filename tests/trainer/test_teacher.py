@@ -34,7 +34,11 @@ def _play(agent, env_id=CALCULATOR, task="train-0"):
 @pytest.mark.parametrize("system_prompt", [None, "Be brief."])
 def test_an_episode_holds_the_ids_that_a_model_saying_the_same_would_make(renderer, system_prompt):
     teacher = TeacherAgent(
-        reference_policy(CALCULATOR, "expert"), renderer, "expert", max_context=1024, system_prompt=system_prompt
+        reference_policy(CALCULATOR, "expert"),
+        renderer,
+        "expert",
+        max_context=1024,
+        system_prompt=system_prompt,
     )
     taught = _play(teacher)
     assert taught.reward == 1.0

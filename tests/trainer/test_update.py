@@ -134,7 +134,8 @@ def test_law_07_micro_batches_row_order_and_padding_change_no_gradient(model, tr
 
 @pytest.mark.parametrize("aggregation", sorted(AGGREGATIONS))
 def test_gradient_accumulation_of_1_and_of_8_is_the_same(model, build_trajectory, aggregation):
-    # Eight episodes of very different lengths: a mean inside each micro-batch would weigh the short ones too much.
+    # Eight episodes of very different lengths: a mean inside each micro-batch would weigh the short ones too
+    # much.
     episodes = [build_trajectory([((1, 2), tuple(range(3, 4 + 2 * i)), float(i % 2))]) for i in range(8)]
     batch = pack(episodes, [0, 0, 0, 1, 1, 1, 2, 2], dtype=torch.float64)
     algorithm = PRESETS["grpo"].override({"aggregation": aggregation})
@@ -151,7 +152,8 @@ def test_law_03_nan_at_environment_tokens_reaches_nothing(model, trajectories, p
 
 
 def test_law_08_splitting_an_episode_into_segments_changes_no_normaliser(model, build_trajectory):
-    # The second segment repeats the whole context, as a template that breaks the prefix would; no token is new.
+    # The second segment repeats the whole context, as a template that breaks the prefix would; no token is
+    # new.
     turns = [((1, 2), (4, 5), 0.0), ((6,), (7, 2), 1.0)]
     again = [((1, 2), (4, 5), 0.0), ((1, 2, 4, 5, 6), (7, 2), 1.0)]
     other = build_trajectory([((1, 2), (8,), 0.0)])

@@ -119,7 +119,7 @@ def test_eval_with_an_unknown_agent_or_model_says_what_there_is(tmp_path: Path):
 def test_train_refuses_what_cannot_work_before_it_begins(tmp_path: Path, change: str, expected: str):
     config = tmp_path / "c.toml"
     config.write_text(
-        'steps = 1\nenv = {id = "turngym/Calculator-v0"}\nmodel = {path = "tiny"}\n[algorithm]\npreset = "grpo"\n'
+        'steps = 1\nenv = {id = "turngym/Calculator-v0"}\nmodel = {path = "tiny"}\n[algorithm]\npreset="grpo"\n'
     )
     done = turngym_command("train", str(config), "--set", change, "--out", str(tmp_path / "run"))
     assert done.returncode == 2, done.stderr

@@ -109,7 +109,8 @@ def test_the_expert_goes_on_from_anybodys_history():
     ("answer", "paid"),
     [
         ("{}", 1), (" {} \n", 1), ("The answer is {}.", 1), ("The answer is {}", 1), ("{}.", 1), ("0{}", 1),
-        ("", 0), ("{} {}", 0), ("It is {}", 0), ("1 {}", 0), ("{}0", 0), ("-{}", 0), ("{}, or 7", 0), ("{}.0", 0),
+        ("", 0), ("{} {}", 0), ("It is {}", 0), ("1 {}", 0), ("{}0", 0), ("-{}", 0), ("{}, or 7", 0),
+        ("{}.0", 0),
         ("The answer is not {}.", 0), ("\u0663", 0), ("9" * 5000, 0), ("{}\n7", 0), ("answer: {}", 0),
     ],
 )  # fmt: skip
@@ -138,8 +139,9 @@ def test_wrong_calls_go_on():
         assistant(None, ToolCall.of("calculator", {"a": "1", "op": "/", "b": 1}))
     )
     assert message.text == (
-        "Error: argument 'a': Input should be a valid integer, got \"1\". argument 'op': Input should be '+', '-' or "
-        '\'*\', got "/". Right: calculator(a: integer, op: "+" | "-" | "*", b: integer)'
+        "Error: argument 'a': Input should be a valid integer, got \"1\". "
+        "argument 'op': Input should be '+', '-' or '*', got \"/\". "
+        'Right: calculator(a: integer, op: "+" | "-" | "*", b: integer)'
     )
     assert (paid, over) == (0.0, False)
 

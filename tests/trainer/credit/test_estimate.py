@@ -176,6 +176,19 @@ def test_law_06_bootstraps_iff_truncated_and_terminated_wins(batch_of) -> None:
     assert found.returns[:, 1].tolist() == [0, 5, 0, 0]
 
 
+def test_each_discount_of_a_row_reaches_its_recursion(batch_of) -> None:
+    # The two turns of the hand case of `test_gae.py`, with an environment token between them.
+    is_action = torch.tensor([[True, True, False, True]])
+    batch = batch_of(torch.tensor([[0.0, 1.0, 0.0, 3.0]]), is_action)
+    values = torch.tensor([[1.0, 2.0, 0.0, 4.0]])
+    constants = {"gamma_token": 0.5, "gamma_turn": 0.25, "lam_token": 0.5, "lam_turn": 0.75}
+    row = PRESETS["ppo"].override({"whiten": "none", **constants})
+    # δ = (0, 0, −1); γλ = ½·½ inside the turn, ¼·¾ across the boundary.
+    assert estimate_targets(row, batch, values=values).advantages.tolist() == [[-0.046875, -0.1875, 0, -1]]
+    to_go = estimate_targets(PRESETS["reinforce"].override(constants), batch)
+    assert to_go.advantages.tolist() == [[0.875, 1.75, 0, 3]]
+
+
 def test_returns_are_advantages_before_whitening_plus_values(batch_of) -> None:
     batch, values, final_values = random_case(batch_of, seed=0)
     plain = targets(PRESETS["ppo"].override({"whiten": "none"}), batch, values, final_values)

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turngym.trainer.credit.stream import ActionStream
+from turngym.trainer.credit.stream import ActionStream, Episodes
 
 
 def test_collects_action_tokens_across_segments_in_order() -> None:
@@ -29,6 +29,15 @@ def test_an_episode_that_ends_on_environment_tokens_keeps_its_end_reward() -> No
     assert stream.gather(rewards).tolist() == [[0.0, 1.0]]
 
 
+def test_law_03_the_total_reward_reads_action_tokens_only_and_is_missing_if_one_of_them_is() -> None:
+    is_action = torch.tensor([[True, True], [True, False], [True, True]])
+    rewards = torch.tensor([[1.0, 2.0], [4.0, torch.nan], [8.0, torch.nan]])
+    zeros, turn = torch.zeros(3), torch.zeros(3, 2, dtype=torch.long)
+    episodes = Episodes(is_action, turn, rewards, torch.zeros(3, 2), zeros, zeros.long(), zeros.long())
+    assert episodes.total_reward[:2].tolist() == [3, 4]
+    assert episodes.total_reward[2].isnan()
+
+
 def test_a_batch_without_action_tokens_has_empty_streams() -> None:
     is_action = torch.zeros(2, 3, dtype=torch.bool)
     stream = ActionStream.of(is_action, torch.tensor([0, 1]), torch.tensor([0, 0]), episodes=2)
@@ -46,6 +55,7 @@ def test_scatter_undoes_gather(seed: int, rows: int, width: int) -> None:
     x = torch.randn(rows, width, generator=generator)
     x[~is_action] = torch.nan
     stream = ActionStream.of(is_action, episode, segment, episodes=3)
+    assert stream.gather(x)[~stream.is_action].eq(0).all()
     assert torch.equal(stream.scatter(stream.gather(x)), torch.where(is_action, x, 0))
     assert torch.equal(
         stream.is_action.sum(dim=1), torch.bincount(episode[is_action.nonzero()[:, 0]], minlength=3)

@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from turngym.agents.models import load_model
+from turngym.agents.simple import ScriptedAgent, noise_generator
+from turngym.agents.types import Action, Tokens
+from turngym.envs.messages import assistant
+from turngym.evaluation.store import RunStore
+from turngym.trainer.config import load_config, parse_config, to_toml
+from turngym.trainer.errors import ConfigError, HealthError
+from turngym.trainer.loop import atrain, train
+from turngym.trainer.progress import PlainProgress, SilentProgress
+
+GUESS = {
+    "steps": 6,
+    "env": {"id": "turngym/GuessNumber-v0", "kwargs": {"high": 3, "max_wrong": 2}},
+    "model": {"path": "tiny", "device": "cpu"},
+    "algorithm": {"preset": "grpo"},
+    "rollout": {
+        "groups_per_step": 4,
+        "group_size": 4,
+        "max_turn_tokens": 6,
+        "max_turns": 4,
+        "max_tokens": 128,
+    },
+    "optim": {"lr": 1e-3},
+    "eval": {"tasks": 0},
+    "checkpoint": {"every": 2},
+    "health": {"min_entropy": 0.0, "max_logprob_gap": 100.0},
+    "tracking": {"tensorboard": False},
+}
+
+
+def scripted(run, temperature):
+    """Guesses at random, in made-up tokens: what it says does not depend on the policy."""
+
+    def script(episode):
+        rng = noise_generator(episode.noise)
+        while True:
+            guess = int(rng.integers(4))
+            ids = (100 + guess, *rng.integers(512, size=2).tolist())
+            yield Action(assistant(str(guess)), Tokens((7, 8, 9), ids, (-1.0,) * 3), policy_version=run.step)
+
+    return ScriptedAgent(script)
+
+
+def _train(out, *, make_agent=None, progress=None, resume=False, **changes):
+    config = parse_config(GUESS | changes)
+    options = {} if make_agent is None else {"make_agent": make_agent}
+    return train(config, out=out, resume=resume, progress=progress or SilentProgress(), **options)
+
+
+def _figures(out):
+    """The figures of a run's steps, without those that are measured with a clock."""
+    with RunStore(out, read_only=True) as store:
+        steps = store.metrics("train")
+    assert [step for step, _ in steps] == list(range(1, len(steps) + 1))
+    return [{n: v for n, v in figures.items() if not n.endswith("_s")} for _, figures in steps]
+
+
+def _weights(out):
+    return load_model(str(Path(out) / "final"), device="cpu").model.state_dict()
+
+
+def _records(out):
+    with RunStore(out, read_only=True) as store:
+        return sorted((*summary.key, summary.reward) for summary in store.summaries())
+
+
+class _StopAfter(SilentProgress):
+    """Presses Ctrl-C when a step is done."""
+
+    def __init__(self, step):
+        self._step = step
+
+    def step(self, number, figures):
+        if number == self._step:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_run_leaves_all_that_a_person_wants(tmp_path):
+    stream = io.StringIO()
+    evaluation = {"split": "train", "tasks": 4, "samples": 2, "every": 4}
+    report = _train(
+        tmp_path,
+        eval=evaluation,
+        tracking={"tensorboard": True},
+        sft={"policy": "random", "episodes": 20, "steps": 5},
+        progress=PlainProgress(stream),
+    )
+    assert report.steps == 6
+    assert not report.interrupted
+    assert report.before is not None
+    assert report.after is not None
+    assert report.after.success is not None
+    assert report.after.success.episodes == 8
+    assert {path.name for path in tmp_path.iterdir()} >= {
+        "run.sqlite", "config.toml", "checkpoints", "final", "curve.png", "transcripts", "tensorboard",
+    }  # fmt: skip
+    assert load_config(tmp_path / "config.toml").rollout.group_size == 4
+    assert {path.name for path in (tmp_path / "checkpoints").iterdir()} == {"step-000004", "step-000006"}
+    assert load_model(str(report.model), device="cpu").model.num_parameters() > 0
+    with RunStore(tmp_path, read_only=True) as store:
+        evaluations = [("eval/train", 0), ("eval/train", 4), ("eval/train", 6)]
+        assert store.phases() == [*evaluations, ("sft", 0), *(("train", step) for step in range(1, 7))]
+        assert store.get_meta("config")["steps"] == 6
+        assert len(store.metrics("sft")) == 5
+    lines = stream.getvalue()
+    assert "train 6/6" in lines
+    assert "Evaluation at step 6" in lines
+    assert "success" in str(report)
+
+
+@pytest.mark.parametrize("preset", ["grpo", "ppo"])
+def test_a_resumed_run_is_bit_equal_with_a_scripted_agent(tmp_path, preset):
+    changes = {
+        "make_agent": scripted,
+        "algorithm": {"preset": preset, "epochs": 2, "minibatches": 2},
+        "optim": {"lr": 1e-3, "schedule": "cosine", "warmup_steps": 3},
+    }
+    _train(tmp_path / "whole", **changes)
+    stopped = _train(tmp_path / "parts", progress=_StopAfter(3), **changes)
+    assert stopped.interrupted
+    assert stopped.steps == 3
+    resumed = _train(tmp_path / "parts", resume=True, **changes)
+    assert resumed.steps == 6
+    assert _figures(tmp_path / "parts") == _figures(tmp_path / "whole")
+    assert _records(tmp_path / "parts") == _records(tmp_path / "whole")
+    whole = _weights(tmp_path / "whole")
+    assert all(torch.equal(value, whole[name]) for name, value in _weights(tmp_path / "parts").items())
+
+
+@pytest.mark.parametrize("trunk", ["shared", "separate"])
+def test_a_resumed_run_gives_the_same_numbers_with_a_model(tmp_path, trunk):
+    changes = {
+        "algorithm": {"preset": "ppo", "kl_coef": 0.01},
+        "critic": {"trunk": trunk, "warmup_steps": 1},
+        "sft": {"policy": "random", "episodes": 20, "steps": 5},
+        "eval": {"split": "train", "tasks": 4},
+    }
+    _train(tmp_path / "whole", **changes)
+    assert _train(tmp_path / "parts", progress=_StopAfter(3), **changes).interrupted
+    report = _train(tmp_path / "parts", resume=True, **changes)
+    assert report.before is not None
+    assert report.before.new_episodes == 0, "the evaluation before training is not played again"
+    for resumed, whole in zip(_figures(tmp_path / "parts"), _figures(tmp_path / "whole"), strict=True):
+        assert resumed == pytest.approx(whole, rel=1e-5, abs=1e-5)
+    assert _records(tmp_path / "parts") == _records(tmp_path / "whole")
+
+
+def test_a_finished_run_can_be_resumed_and_lengthened(tmp_path):
+    _train(tmp_path, make_agent=scripted, steps=2)
+    assert _train(tmp_path, make_agent=scripted, steps=2, resume=True).steps == 2
+    assert _train(tmp_path, make_agent=scripted, steps=4, resume=True).steps == 4
+    assert len(_figures(tmp_path)) == 4
+
+
+def test_it_works_where_a_loop_already_runs(tmp_path):
+    async def notebook():
+        return _train(tmp_path, make_agent=scripted, steps=2)
+
+    assert asyncio.run(notebook()).steps == 2
+
+
+def test_a_folder_with_a_run_is_not_overwritten(tmp_path):
+    _train(tmp_path, make_agent=scripted, steps=1)
+    with pytest.raises(ConfigError, match="holds a run already: add --resume"):
+        _train(tmp_path, make_agent=scripted, steps=1)
+    with pytest.raises(
+        ConfigError, match=r"begun with another rollout .*resume it with its own config\.toml"
+    ):
+        _train(
+            tmp_path, make_agent=scripted, steps=1, resume=True, rollout=GUESS["rollout"] | {"group_size": 3}
+        )
+
+
+def test_a_missing_model_folder_is_named_before_anything_is_written(tmp_path):
+    with pytest.raises(Exception, match="no-such-model"):
+        _train(tmp_path / "run", model={"path": str(tmp_path / "no-such-model")})
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_the_health_guard_stops_the_run_and_saves_it(tmp_path):
+    with pytest.raises(HealthError, match="step 1: engine and trainer disagree"):
+        _train(tmp_path, make_agent=scripted, health={"max_logprob_gap": 1e-3, "min_entropy": 0.0})
+    assert (tmp_path / "checkpoints" / "step-000001").exists()
+    report = _train(
+        tmp_path, make_agent=scripted, resume=True, health={"max_logprob_gap": 100.0, "min_entropy": 0.0}
+    )
+    assert report.steps == 6
+
+
+def test_a_cancelled_run_is_saved(tmp_path):
+    async def main():
+        config = parse_config(GUESS | {"steps": 1000})
+        task = asyncio.create_task(
+            atrain(config, out=tmp_path, progress=SilentProgress(), make_agent=scripted)
+        )
+        while not (tmp_path / "checkpoints" / "step-000002").exists():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return task.cancelled()
+
+    assert asyncio.run(main())
+    assert _train(tmp_path, make_agent=scripted, resume=True, steps=8).steps >= 8
+
+
+def test_a_policy_learns(tmp_path):
+    # One number, always the same: what a warm start on random guesses finds in a quarter of its guesses.
+    report = _train(
+        tmp_path,
+        steps=25,
+        env={"id": "turngym/GuessNumber-v0", "kwargs": {"high": 3, "max_wrong": 1}, "task_ids": ["0-3:2"]},
+        sft={"policy": "random", "episodes": 100, "steps": 60, "lr": 3e-3, "batch_tokens": 1024},
+        rollout=GUESS["rollout"] | {"groups_per_step": 2, "group_size": 16},
+    )
+    rewards = [figures["reward"] for figures in _figures(tmp_path)]
+    assert report.steps == 25
+    assert sum(rewards[:3]) / 3 < 0.6
+    assert sum(rewards[-3:]) / 3 > 0.9
+
+
+_PROGRAM = """
+import sys
+from turngym.trainer.config import load_config
+from turngym.trainer.loop import train
+train(load_config(sys.argv[1]), out=sys.argv[2], resume=True)
+"""
+
+
+def _start(config: Path, out: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, str(config), str(out)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+
+
+def _write_config(tmp_path: Path, **changes) -> Path:
+    path = tmp_path / "run.toml"
+    path.write_text(to_toml(parse_config(GUESS | changes)))
+    return path
+
+
+@pytest.mark.slow
+def test_law_13_after_kill_9_at_any_moment_a_resumed_run_ends_with_the_same_records(tmp_path):
+    evaluation = {"split": "train", "tasks": 4, "samples": 2, "every": 2}
+    sft = {"policy": "random", "episodes": 20, "steps": 5}
+    config = _write_config(tmp_path, eval=evaluation, sft=sft)
+    whole = _start(config, tmp_path / "whole")
+    _, said = whole.communicate(timeout=300)
+    assert whole.returncode == 0, said
+    signs = ("Playing", "warm start 3", "at step 0", "train 1/", "train 3/", "at step 4", "train 6/")
+    for moment, sign in enumerate(signs):
+        process = _start(config, tmp_path / "parts")
+        assert process.stderr is not None
+        for line in process.stderr:
+            if sign in line:
+                break
+        time.sleep(0.02 * moment)
+        process.kill()
+        process.communicate()
+    last = _start(config, tmp_path / "parts")
+    _, said = last.communicate(timeout=300)
+    assert last.returncode == 0, said
+    assert _records(tmp_path / "parts") == _records(tmp_path / "whole")
+    for resumed, undisturbed in zip(_figures(tmp_path / "parts"), _figures(tmp_path / "whole"), strict=True):
+        assert resumed == pytest.approx(undisturbed, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_in_order_and_says_how_to_go_on(tmp_path):
+    config = _write_config(tmp_path, steps=1000)
+    process = _start(config, tmp_path / "run")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "train 3/1000" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "Run the same with --resume to go on" in said
+    assert "Traceback" not in said
+    (step,) = {int(word) for word in said.split("Stopped after step ")[1].split()[:1]}
+    assert step >= 3
+    assert (tmp_path / "run" / "checkpoints" / f"step-{step:06d}").exists()
+    assert json.dumps(len(_figures(tmp_path / "run")))
