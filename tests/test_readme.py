@@ -1,0 +1,59 @@
+"""What the README shows is what runs: its environment, its configuration and its commands, as written there."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import types
+from pathlib import Path
+
+import pytest
+
+from turngym.envs import check, make
+from turngym.trainer.config import parse_config
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def block(language: str, containing: str) -> str:
+    """The README's code block of a language that contains a text."""
+    found = [code for code in re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL) if containing in code]
+    assert len(found) == 1, f"{len(found)} {language} blocks contain {containing!r}"
+    return found[0]
+
+
+@pytest.fixture
+def stock() -> types.ModuleType:
+    """The README's environment, registered by executing its block."""
+    code = block("python", "@register")
+    assert len(code.strip().splitlines()) <= 25, "a new environment costs at most 25 lines"
+    module = types.ModuleType("stock")
+    exec(code, module.__dict__)
+    return module
+
+
+def test_the_readme_s_environment_keeps_every_law(stock: types.ModuleType):
+    assert [result for result in check("demo/Stock-v0") if not result.ok] == []
+    assert make("demo/Stock-v0", split="test").split == "test"
+
+
+def test_the_readme_s_configuration_is_one(stock: types.ModuleType):
+    config = parse_config(tomllib.loads(block("toml", "demo/Stock-v0")))
+    assert config.env.id == "demo/Stock-v0"
+
+
+def test_the_readme_s_links_lead_somewhere():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        if "://" not in target:
+            assert (ROOT / target).exists(), target
+
+
+def test_the_authoring_page_s_environment_runs():
+    page = (ROOT / "docs" / "authoring.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    module = types.ModuleType("echo")
+    exec(code, module.__dict__)
+    env = module.Echo(split="test")
+    env.reset(seed=0)
+    assert env.step("no")[1:4] == (1.0, True, False)
