@@ -48,7 +48,7 @@ class EnvDriver:
         is_async = bool(getattr(core, "native_async", False))
         # Wrappers of Gymnasium forward no `astep`, so only a bare environment (or a wrapper of ours) has one.
         self._face = cast(_AsyncFace, env) if is_async and hasattr(env, "astep") else None
-        needs_thread = bool(getattr(core, "blocking", False))
+        needs_thread = bool(getattr(core, "blocking", False)) or is_async
         self._thread = _Thread() if needs_thread and self._face is None else None
 
     @property

@@ -38,12 +38,12 @@ def local_agent(
     loaded = load_model(model, device=device, dtype=dtype, seed=seed)
     loaded.model.eval()
     engine = HFEngine(loaded.model, max_context=max_context, slots=slots)
-    stop_ids = _stop_ids(loaded.model)
+    stop_ids = stop_ids_of(loaded.model)
     chosen = choose_renderer(loaded.tokenizer, renderer=renderer, stop_ids=stop_ids)
     return ChatAgent(engine, chosen, sampling, name=name, system_prompt=system_prompt)
 
 
-def _stop_ids(model: Any) -> Iterable[int]:
+def stop_ids_of(model: Any) -> Iterable[int]:
     """What the model's generation config calls the end."""
     end = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     if end is None:

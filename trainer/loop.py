@@ -41,7 +41,7 @@ def chat_agent(run: Run, temperature: float) -> Agent:
     config = run.config
     sampling = Sampling(temperature=temperature, max_tokens=config.rollout.max_turn_tokens)
     return ChatAgent(
-        run.engine, run.renderer, sampling, name=run.loaded.name, system_prompt=config.env.system_prompt
+        run.engine, run.renderer, sampling, name=config.model.path, system_prompt=config.env.system_prompt
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
+from turngym.agents.models import BUILT_IN
 from turngym.envs import Env, ReferencePolicy, make, reference_policy
 from turngym.envs.errors import EnvError
 from turngym.trainer.algorithms import PRESETS
@@ -22,6 +24,7 @@ def preflight(config: TrainConfig) -> None:
         ConfigError: names the keys, and says what to write instead.
     """
     _check_algorithm(config)
+    _check_model(config.model.path)
     env = open_env(config.env)
     try:
         TaskOrder(env.tasks, config.env, seed=config.seed)
@@ -91,6 +94,16 @@ def _check_algorithm(config: TrainConfig) -> None:
             f"algorithm.minibatches = {algorithm.minibatches}, but a step has only "
             f"{config.episodes_per_step} episodes (rollout.groups_per_step · rollout.group_size): ask for fewer "
             "mini-batches or more episodes"
+        )
+
+
+def _check_model(spec: str) -> None:
+    folder = Path(spec).expanduser()
+    if spec not in BUILT_IN and not (folder / "config.json").is_file():
+        problem = "has no config.json" if folder.is_dir() else "does not exist"
+        raise ConfigError(
+            f"model.path = {spec!r}: the folder {problem}. Write {' or '.join(BUILT_IN)}, "
+            "or a folder as save_pretrained writes it"
         )
 
 

@@ -6,6 +6,7 @@ OUT/config.toml     the resolved configuration     OUT/final/               the 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, Self
 import torch
 
 from turngym.agents.engines.hf import HFEngine
+from turngym.agents.local import stop_ids_of
 from turngym.agents.models import LoadedModel, load_model, save_checkpoint
 from turngym.agents.protocols import Renderer
 from turngym.agents.rendering import choose_renderer
@@ -107,21 +109,25 @@ def open_run(config: TrainConfig, folder: Path, *, resume: bool) -> Run:
         CheckpointError: the checkpoint cannot be read.
         ModelNotFound: no such model.
     """
-    if (folder / STORE_NAME).exists() and not resume:
+    place = folder / STORE_NAME
+    if place.exists() and not resume:
         raise ConfigError(
             f"{folder} holds a run already: add --resume to go on with it, or choose another --out"
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    store = RunStore(folder / STORE_NAME)
-    try:
-        _check_same_run(store, config)
+    with contextlib.ExitStack() as on_error:
+        if place.exists():
+            store = on_error.enter_context(RunStore(place))
+            _check_same_run(store, config)
+        last = checkpoint.latest(folder / "checkpoints")
+        loaded = _load_model(config, config.model.path if last is None else str(last))
+        if not place.exists():  # nothing is written for a model that cannot be loaded
+            store = on_error.enter_context(RunStore(place))
         (folder / "config.toml").write_text(to_toml(config), encoding="utf-8")
         store.set_meta("config", config.model_dump(mode="json"))
         checkpoint.clean(folder / "checkpoints")
-        return _load(config, folder, store)
-    except BaseException:
-        store.close()
-        raise
+        run = _assemble(config, folder, store, loaded, None if last is None else checkpoint.load_state(last))
+        on_error.pop_all()
+    return run
 
 
 def _check_same_run(store: RunStore, config: TrainConfig) -> None:
@@ -137,14 +143,22 @@ def _check_same_run(store: RunStore, config: TrainConfig) -> None:
             )
 
 
-def _load(config: TrainConfig, folder: Path, store: RunStore) -> Run:
-    last = checkpoint.latest(folder / "checkpoints")
-    state = None if last is None else checkpoint.load_state(last)
-    source = config.model.path if last is None else str(last)
+def _load_model(config: TrainConfig, source: str) -> LoadedModel:
     loaded = load_model(source, device=config.model.device, dtype=config.model.dtype, seed=config.seed)
+    longest = getattr(loaded.model.config, "max_position_embeddings", None)
+    if longest is not None and longest < config.rollout.max_tokens:
+        raise ConfigError(
+            f"rollout.max_tokens = {config.rollout.max_tokens}, but {loaded.name} reads at most {longest} tokens: "
+            f"write {longest} or less"
+        )
     check_model(loaded.model)
     disable_dropout(loaded.model)
-    loaded.model.eval()
+    return loaded
+
+
+def _assemble(
+    config: TrainConfig, folder: Path, store: RunStore, loaded: LoadedModel, state: dict[str, Any] | None
+) -> Run:
     learner = build_learner(config, loaded.model)
     step = 0
     if state is not None:
@@ -155,8 +169,15 @@ def _load(config: TrainConfig, folder: Path, store: RunStore) -> Run:
             learner.critic.load_state_dict(state["critic"])
     warm = config.sft is None or state is not None
     _forget(store, step + 1 if warm else 0)
-    engine = HFEngine(loaded.model, max_context=config.rollout.max_tokens, slots=config.rollout.concurrency)
-    renderer = choose_renderer(loaded.tokenizer, renderer=config.model.renderer)
+    engine = HFEngine(
+        loaded.model,
+        max_context=config.rollout.max_tokens,
+        slots=config.rollout.concurrency,
+        policy_version=step,
+    )
+    renderer = choose_renderer(
+        loaded.tokenizer, renderer=config.model.renderer, stop_ids=stop_ids_of(loaded.model)
+    )
     return Run(config, folder, store, loaded, engine, renderer, learner, step, warm)
 
 

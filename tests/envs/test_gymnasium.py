@@ -35,6 +35,11 @@ def test_wrapped_episodes():
     assert info["episode"]["l"] == 2
 
 
+def test_order_is_enforced_by_the_environment_itself():
+    with pytest.raises(envs.errors.EpisodeOver, match="call reset first"):
+        gymnasium.make("turngym/GuessNumber-v0").step("3")
+
+
 def test_time_limit_truncates():
     env = TimeLimit(envs.make("turngym/Calculator-v0"), 2)
     env.reset(seed=0)

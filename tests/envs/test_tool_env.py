@@ -73,6 +73,16 @@ def test_counters_start_afresh_even_if_the_author_forgets_super_reset():
         assert env.step("a")[4]["metrics"] == {"success": 1.0, "calls": 1.0, "errors": 1.0}
 
 
+def test_an_answer_is_forgotten_with_its_episode(desk):
+    desk.reset(options={"task": "train-0"})
+    assert desk.step("2")[4]["metrics"]["success"] == 1.0
+    desk.reset(options={"task": "train-0"})
+    for _ in range(4):
+        result = desk.step(assistant(None, call("explode")))
+    assert result[2]
+    assert result[4]["metrics"]["success"] == 0.0
+
+
 def test_infrastructure_failures_end_the_episode_without_a_score(desk):
     desk.reset(seed=0)
     with pytest.raises(InfrastructureError):

@@ -125,7 +125,9 @@ def test_unparsed_calls_are_answered():
     text, in_order = answer("", "<tool_call>{oops", parse_error="no closing brace")
     assert not in_order
     assert text.startswith("Error: this is not a well-formed tool call: no closing brace. Tools: add(")
-    assert "Right: add(" in answer("add", '{"a"', parse_error="cut off")[0]
+    text, in_order = answer("add", '{"a": 1}', parse_error="cut off")  # whatever was salvaged is not run
+    assert not in_order
+    assert "cut off. Right: add(" in text
 
 
 def test_results_become_text():

@@ -80,13 +80,17 @@ def _records(out):
 
 
 class _StopAfter(SilentProgress):
-    """Presses Ctrl-C when a step is done."""
+    """Presses Ctrl-C when a step of a part of the run is done."""
 
-    def __init__(self, step):
+    def __init__(self, step, part="train"):
         self._step = step
+        self._part = part
+
+    def begin(self, what, total, done=0):
+        self._now = what
 
     def step(self, number, figures):
-        if number == self._step:
+        if (self._now, number) == (self._part, self._step):
             os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -187,9 +191,11 @@ def test_a_folder_with_a_run_is_not_overwritten(tmp_path):
 
 
 def test_a_missing_model_folder_is_named_before_anything_is_written(tmp_path):
-    with pytest.raises(Exception, match="no-such-model"):
+    with pytest.raises(ConfigError, match="no-such-model"):
         _train(tmp_path / "run", model={"path": str(tmp_path / "no-such-model")})
-    assert not (tmp_path / "run" / "checkpoints").exists()
+    with pytest.raises(ConfigError, match=r"rollout\.max_tokens = 5000, but tiny reads at most 2048"):
+        _train(tmp_path / "run", rollout=GUESS["rollout"] | {"max_tokens": 5000})
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_health_guard_stops_the_run_and_saves_it(tmp_path):

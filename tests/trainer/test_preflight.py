@@ -32,6 +32,10 @@ def test_a_sound_configuration_passes():
         ({"env": {"id": "turngym/Calculator-v0", "kwargs": {"easy": True}}}, ["env:", "easy"]),
         ({"env": {"id": "turngym/Calculator-v0", "tools": ["abacus"]}}, ["env:", "abacus"]),
         ({"sft": {"policy": "exprt"}}, ["sft.policy:", "exprt", "expert"]),
+        (
+            {"model": {"path": "no/such/model"}},
+            ["model.path = 'no/such/model'", "does not exist", "Write tiny or"],
+        ),
         ({"eval": {"split": "dev"}}, ["eval.split = 'dev'", "train, test"]),
         ({"env": {"id": "turngym/GuessNumber-v0", "task_tags": ["hard"]}}, ["task_tags", "hard"]),
     ],
