@@ -1,7 +1,9 @@
-"""Sampling noise by number instead of by order: token n of an episode has its own uniform, however it was batched.
+"""Sampling noise by number instead of by order: token n of an episode has its own uniform, however it was
+batched.
 
-A counter-based generator (Philox) is keyed with the episode's name; its n-th output depends on the key and n alone, so
-sampled tokens do not depend on which episodes shared a batch, on retries of others, or on the number of workers (law 9).
+A counter-based generator (Philox) is keyed with the episode's name; its n-th output depends on the key and n
+alone, so sampled tokens do not depend on which episodes shared a batch, on retries of others, or on the
+number of workers (law 9).
 """
 
 from __future__ import annotations

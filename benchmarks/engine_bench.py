@@ -2,8 +2,8 @@
 
     python benchmarks/engine_bench.py [--model tiny] [--repeats 5]
 
-Two questions: how many tokens a second are sampled when many episodes run at once, and what it costs to cut one
-generation into the turns of an episode, with and without the cache that is kept between turns.
+Two questions: how many tokens a second are sampled when many episodes run at once, and what it costs to cut
+one generation into the turns of an episode, with and without the cache that is kept between turns.
 """
 
 from __future__ import annotations
@@ -29,14 +29,19 @@ TURN_TOKENS = 32
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", default="tiny", help="built-in name or folder")
     parser.add_argument("--repeats", type=int, default=5, help="alternating repetitions; medians are printed")
     parser.add_argument("--batches", type=int, nargs="+", default=[16, 64, 256], help="sequences at once")
     arguments = parser.parse_args()
     loaded = load_model(arguments.model)
     parameters = sum(weight.numel() for weight in loaded.model.parameters())
-    print(f"{loaded.name}: {parameters / 1e6:.2f}M parameters, {torch.get_num_threads()} threads, medians of {arguments.repeats}")
+    print(
+        f"{loaded.name}: {parameters / 1e6:.2f}M parameters, {torch.get_num_threads()} threads, "
+        f"medians of {arguments.repeats}"
+    )
     for batch in arguments.batches:
         compare_throughput(loaded, batch, arguments.repeats)
     compare_turns(loaded, arguments.repeats)
@@ -47,12 +52,14 @@ def compare_throughput(loaded: LoadedModel, batch: int, repeats: int) -> None:
     prompts = random_prompts(loaded, 4 * batch, PROMPT_TOKENS)
     engine = HFEngine(loaded.model, max_context=PROMPT_TOKENS + NEW_TOKENS, slots=batch)
     ours, theirs = medians(
-        repeats, lambda: asyncio.run(run_engine(engine, prompts)), lambda: run_generate(loaded, prompts, batch)
+        repeats,
+        lambda: asyncio.run(run_engine(engine, prompts)),
+        lambda: run_generate(loaded, prompts, batch),
     )
     tokens = len(prompts) * NEW_TOKENS
     print(
-        f"batch {batch:4d}: engine {tokens / ours:8,.0f} tokens/s, generate {tokens / theirs:8,.0f} tokens/s, "
-        f"ratio {theirs / ours:.2f}"
+        f"batch {batch:4d}: engine {tokens / ours:8,.0f} tokens/s, "
+        f"generate {tokens / theirs:8,.0f} tokens/s, ratio {theirs / ours:.2f}"
     )
 
 
@@ -67,18 +74,22 @@ def compare_turns(loaded: LoadedModel, repeats: int) -> None:
         lambda: asyncio.run(run_turns(engine, prompt, turns=TURNS, new_tokens=TURN_TOKENS, keep=False)),
     )
     print(
-        f"{TURNS} turns of {TURN_TOKENS} + {TURN_TOKENS} tokens against one generation of {TURNS * TURN_TOKENS}: "
-        f"{kept / once:.2f} times the time with the cache kept between turns, {dropped / once:.2f} without"
+        f"{TURNS} turns of {TURN_TOKENS} + {TURN_TOKENS} tokens against one generation of "
+        f"{TURNS * TURN_TOKENS}: {kept / once:.2f} times the time with the cache kept between turns, {dropped / once:.2f} without"
     )
 
 
 async def run_engine(engine: HFEngine, prompts: Sequence[Sequence[int]]) -> None:
-    """All prompts at once; the engine runs as many as it has slots. Nothing cached is left from an earlier call."""
+    """All prompts at once, as many running as there are slots; nothing is cached from an earlier call."""
     await engine.update_weights(None, policy_version=0)
-    await asyncio.gather(*(sample(engine, prompt, str(index), NEW_TOKENS) for index, prompt in enumerate(prompts)))
+    await asyncio.gather(
+        *(sample(engine, prompt, str(index), NEW_TOKENS) for index, prompt in enumerate(prompts))
+    )
 
 
-async def run_turns(engine: HFEngine, prompt: Sequence[int], *, turns: int, new_tokens: int, keep: bool) -> None:
+async def run_turns(
+    engine: HFEngine, prompt: Sequence[int], *, turns: int, new_tokens: int, keep: bool
+) -> None:
     """One episode whose environment answers with as many tokens as the prompt has."""
     await engine.update_weights(None, policy_version=0)
     context = list(prompt)

@@ -8,9 +8,10 @@ import types
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from turngym.envs import check, make
-from turngym.trainer.config import parse_config
+from turngym.trainer.config import TrainConfig, parse_config
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -57,3 +58,20 @@ def test_the_authoring_page_s_environment_runs():
     env = module.Echo(split="test")
     env.reset(seed=0)
     assert env.step("no")[1:4] == (1.0, True, False)
+
+
+def test_the_training_page_names_every_key():
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    fields = [
+        (name, section) for name, field in TrainConfig.model_fields.items() for section in [section_of(field.annotation)]
+    ]
+    keys = [name for name, section in fields if section is None] + [
+        f"{name}.{key}" for name, section in fields if section for key in section.model_fields
+    ]
+    missing = [key for key in keys if f"`{key}`" not in page and key != "algorithm.name"]
+    assert missing == []
+
+
+def section_of(annotation: object) -> type[BaseModel] | None:
+    options = getattr(annotation, "__args__", (annotation,))
+    return next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), None)

@@ -23,14 +23,13 @@ from turngym.trainer.config import TrainConfig
 from turngym.trainer.errors import HealthError
 from turngym.trainer.health import check_health
 from turngym.trainer.learn import learn
-from turngym.trainer.preflight import env_kwargs, eval_split, open_env, preflight, teacher_policy
+from turngym.trainer.preflight import env_kwargs, eval_split, open_env, preflight
 from turngym.trainer.progress import Progress, make_progress
 from turngym.trainer.report import TrainReport, write_results
 from turngym.trainer.run import Run, open_run
-from turngym.trainer.sft import imitate
 from turngym.trainer.stopping import Stopped, StopRequest, on_signal
-from turngym.trainer.teacher import TeacherAgent
 from turngym.trainer.tracking import Trackers
+from turngym.trainer.warm_start import warm_start
 
 AgentFactory = Callable[[Run, float], Agent]
 """Makes the agent that plays a run's episodes, from the run and a temperature."""
@@ -77,7 +76,7 @@ async def atrain(
         on_signal(stop.make),
         progress or make_progress() as progress,
         open_run(config, Path(out), resume=resume) as run,
-        Trackers.open(config, run.folder, run.store, step=run.step) as trackers,
+        Trackers.open(config, run.folder, run.store, done=run.steps_done) as trackers,
     ):
         loop = _Loop(run, make_agent, trackers, progress, stop)
         try:
@@ -128,8 +127,9 @@ class _Loop:
     async def run_all(self) -> tuple[EvalReport | None, EvalReport | None]:
         """Everything; gives the evaluations before and after."""
         run, config = self.run, self.run.config
-        if not run.warm:
-            await self.warm_start()
+        await warm_start(
+            run, self.order, self.make_env, trackers=self.trackers, progress=self.progress, stop=self.stop
+        )
         run.hold_reference()
         before = await self.evaluate(0)
         self.progress.begin("train", config.steps, run.step)
@@ -190,51 +190,6 @@ class _Loop:
             run.save()
             raise
         return figures
-
-    async def warm_start(self) -> None:
-        """Imitate the environment's reference policy, then save: training begins at that checkpoint."""
-        run, config, sft = self.run, self.run.config, self.run.config.sft
-        policy = teacher_policy(config)
-        assert sft is not None
-        assert policy is not None
-        teacher = TeacherAgent(
-            policy,
-            run.renderer,
-            sft.policy,
-            max_context=config.rollout.max_tokens,
-            system_prompt=config.env.system_prompt,
-        )
-        self.progress.say(f"Playing {sft.episodes} episodes of the policy {sft.policy!r} to imitate.")
-        requests = group_requests(
-            self.order,
-            env_id=config.env.id,
-            seed=config.seed,
-            step=0,
-            position=0,
-            groups=sft.episodes,
-            group_size=1,
-        )
-        collected = await self.stop.unless_made(
-            collect(
-                self.make_env,
-                teacher,
-                list(requests),
-                store=run.store,
-                phase="sft",
-                step=0,
-                rollout=config.rollout,
-                needs_group=False,
-            )
-        )
-        self.progress.begin("warm start", sft.steps)
-        steps = imitate(run.loaded.model, collected.trajectories, sft, config.optim, seed=config.seed)
-        for number, figures in enumerate(steps, start=1):
-            self.trackers.log("sft", number, figures)
-            self.progress.step(number, figures)
-            await self.stop.check()
-        await run.engine.update_weights(None, policy_version=0)
-        run.warm = True
-        run.save()
 
     async def evaluate(self, step: int) -> EvalReport | None:
         """Evaluate the present policy, or read what is stored of that evaluation."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -27,6 +28,9 @@ from turngym.trainer.errors import ConfigError
 from turngym.trainer.forward import check_model, disable_dropout
 from turngym.trainer.optim import Optimiser
 from turngym.trainer.update import Learner
+
+WARM_START = "warm-start"
+"""Folder of an unfinished warm start."""
 
 CHANGEABLE = frozenset({"steps", "checkpoint", "health", "tracking"})
 """Keys that may differ when a run is resumed; the others would make it another run."""
@@ -54,6 +58,8 @@ class Run:
     """Training steps completed."""
     warm: bool
     """True once the warm start is done, or if there is none."""
+    warm_optimiser: dict[str, Any] | None = None
+    """Where an interrupted warm start goes on from."""
 
     @property
     def checkpoints(self) -> Path:
@@ -76,6 +82,27 @@ class Run:
         return checkpoint.save(
             self.checkpoints, self.step, state, self.write_model, keep=self.config.checkpoint.keep
         )
+
+    @property
+    def steps_done(self) -> dict[str, int]:
+        """Steps completed, by phase."""
+        warm = 0 if self.warm_optimiser is None else int(self.warm_optimiser["updates"])
+        return {"train": self.step, "eval": self.step} | ({} if self.warm else {"sft": warm})
+
+    def save_warm_start(self, optimiser: Optimiser) -> None:
+        """Write where the warm start is.
+
+        Raises:
+            CheckpointError: it cannot be written.
+        """
+        state = {"optimiser": optimiser.state_dict()}
+        checkpoint.save(self.folder / WARM_START, optimiser.updates, state, self.write_model, keep=1)
+
+    def end_warm_start(self) -> None:
+        """Write the checkpoint that training begins at."""
+        self.warm, self.warm_optimiser = True, None
+        self.save()
+        shutil.rmtree(self.folder / WARM_START, ignore_errors=True)
 
     def write_model(self, path: Path) -> None:
         """Write the policy as an ordinary model folder."""
@@ -119,13 +146,17 @@ def open_run(config: TrainConfig, folder: Path, *, resume: bool) -> Run:
             store = on_error.enter_context(RunStore(place))
             _check_same_run(store, config)
         last = checkpoint.latest(folder / "checkpoints")
-        loaded = _load_model(config, config.model.path if last is None else str(last))
+        last_warm = checkpoint.latest(folder / WARM_START) if last is None else None
+        loaded = _load_model(config, str(last or last_warm or config.model.path))
         if not place.exists():  # nothing is written for a model that cannot be loaded
             store = on_error.enter_context(RunStore(place))
         (folder / "config.toml").write_text(to_toml(config), encoding="utf-8")
         store.set_meta("config", config.model_dump(mode="json"))
-        checkpoint.clean(folder / "checkpoints")
+        for unfinished in (folder, folder / "checkpoints", folder / WARM_START):
+            checkpoint.clean(unfinished)
         run = _assemble(config, folder, store, loaded, None if last is None else checkpoint.load_state(last))
+        if last_warm is not None:
+            run.warm_optimiser = checkpoint.load_state(last_warm)["optimiser"]
         on_error.pop_all()
     return run
 
@@ -182,11 +213,10 @@ def _assemble(
 
 
 def _forget(store: RunStore, step: int) -> None:
-    """Forget what a killed attempt stored of a step and of those after it. A warm start has only step 0."""
-    for phase in {"train", "sft", *(phase for phase, _ in store.phases())}:
+    """Forget what a killed attempt stored of a step and of those after it; the warm start keeps its own books."""
+    for phase in {"train", *(phase for phase, _ in store.phases())} - {"sft"}:
         store.delete_episodes(phase, step)
-        if phase != "sft" or step == 0:  # its figures are numbered by its own optimiser steps
-            store.delete_metrics(phase, step)
+        store.delete_metrics(phase, step)
 
 
 def build_learner(config: TrainConfig, model: Any) -> Learner:

@@ -18,25 +18,9 @@ from turngym.trainer.microbatch import microbatches
 from turngym.trainer.optim import Optimiser
 
 
-def imitate(
-    model: Any, trajectories: Sequence[Trajectory], config: SftConfig, optim: OptimConfig, *, seed: int
-) -> Iterator[dict[str, float]]:
-    """Take the optimiser steps of a warm start, one each time the iterator is advanced.
-
-    Args:
-        model: the policy, changed in place.
-        trajectories: what to imitate.
-        config: how many steps, of how many tokens.
-        optim: AdamW's constants, and the size of a micro-batch.
-        seed: of the order in which episodes come; all of them come before any comes again.
-
-    Yields:
-        The figures of each step.
-
-    Raises:
-        HealthError: the loss is not finite; that step was not applied.
-    """
-    optimiser = Optimiser(
+def sft_optimiser(model: Any, config: SftConfig, optim: OptimConfig) -> Optimiser:
+    """The optimiser of a warm start: a short warm-up, then linearly down to 0."""
+    return Optimiser(
         model.named_parameters(),
         lr=config.lr,
         betas=optim.betas,
@@ -46,9 +30,39 @@ def imitate(
         warmup=config.steps // 20,
         total=config.steps,
     )
+
+
+def imitate(
+    model: Any,
+    optimiser: Optimiser,
+    trajectories: Sequence[Trajectory],
+    config: SftConfig,
+    optim: OptimConfig,
+    *,
+    seed: int,
+) -> Iterator[dict[str, float]]:
+    """Take the optimiser steps of a warm start, one each time the iterator is advanced.
+
+    Args:
+        model: the policy, changed in place.
+        optimiser: of the policy; the steps that it has taken already are not taken again.
+        trajectories: what to imitate.
+        config: how many steps, of how many tokens.
+        optim: the size of a micro-batch.
+        seed: of the order in which episodes come; all of them come before any comes again.
+
+    Yields:
+        The figures of each step.
+
+    Raises:
+        HealthError: the loss is not finite; that step was not applied.
+    """
     order = _Order(trajectories, seed)
+    done = optimiser.updates
     for step in range(1, config.steps + 1):
         chosen = order.take(config.batch_tokens)
+        if step <= done:
+            continue
         batch = pack(chosen, range(len(chosen)))
         with recomputed_trunk(model, enabled=optim.recompute):
             figures = imitation_gradient(model, batch, micro_batch_tokens=optim.micro_batch_tokens)

@@ -10,6 +10,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+_ROUNDS_TO_SEE_A_SIGNAL = 3
+"""The loop's poll finds it in one round, calls its handler in the next, which calls ours in the third."""
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -38,7 +41,8 @@ class StopRequest:
         Raises:
             Stopped: a request was made.
         """
-        await asyncio.sleep(0)
+        for _ in range(_ROUNDS_TO_SEE_A_SIGNAL):
+            await asyncio.sleep(0)
         if self.made:
             raise Stopped
 

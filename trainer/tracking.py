@@ -34,21 +34,21 @@ class Trackers:
         self._trackers = trackers
 
     @classmethod
-    def open(cls, config: TrainConfig, folder: Path, store: RunStore, *, step: int) -> Self:
+    def open(cls, config: TrainConfig, folder: Path, store: RunStore, *, done: Mapping[str, int]) -> Self:
         """Open those that the configuration asks for.
 
         Args:
             config: of the run.
             folder: of the run.
             store: the run store.
-            step: the training steps that are done; later figures of a killed attempt give way.
+            done: the steps of each phase that are done; later figures of a killed attempt give way.
 
         Raises:
             MissingExtra: a library is not installed; names the extra.
         """
         trackers: list[Tracker] = [_Store(store)]
         if config.tracking.tensorboard:
-            trackers.append(_TensorBoard(folder / "tensorboard", step))
+            trackers.append(_TensorBoard(folder / "tensorboard", done))
         for module, project in (("wandb", config.tracking.wandb), ("trackio", config.tracking.trackio)):
             if project is not None:
                 trackers.append(_Service(module, project, folder, config))
@@ -81,18 +81,28 @@ class _Store:
 
 
 class _TensorBoard:
-    def __init__(self, folder: Path, step: int) -> None:
+    """One folder of events for each phase, since steps of the warm start and of training are not the same steps."""
+
+    def __init__(self, folder: Path, done: Mapping[str, int]) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # its generated protocol code
-            library = _library("torch.utils.tensorboard", "train")
-        self._writer = library.SummaryWriter(str(folder), purge_step=step + 1)
+            self._library = _library("torch.utils.tensorboard", "train")
+        self._folder = folder
+        self._done = done
+        self._writers: dict[str, Any] = {}
 
     def log(self, phase: str, step: int, figures: Mapping[str, float]) -> None:
+        if phase not in self._writers:
+            done = self._done.get(phase.split("/")[0])
+            purge = None if done is None else done + 1
+            place = self._folder / phase.replace("/", "-")
+            self._writers[phase] = self._library.SummaryWriter(str(place), purge_step=purge)
         for name, value in figures.items():
-            self._writer.add_scalar(f"{phase}/{name}", value, step)
+            self._writers[phase].add_scalar(f"{phase}/{name}", value, step)
 
     def close(self) -> None:
-        self._writer.close()
+        for writer in self._writers.values():
+            writer.close()
 
 
 class _Service:

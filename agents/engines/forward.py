@@ -1,8 +1,10 @@
-"""Two ways to get the next token's logits from a causal language model: with cached keys and values, or from scratch.
+"""Two ways to get the next token's logits from a causal language model: with cached keys and values, or from
+scratch.
 
-`CachedForward` runs only the tokens that are new. It is exact for models whose layers all attend to the whole context,
-which is checked by comparing both ways on a few tokens; for any other model `FullForward` recomputes every context.
-Axis letters: R rows of a batch, Q new tokens (the longest of the batch), L longest context, V vocabulary.
+`CachedForward` runs only the tokens that are new. It is exact for models whose layers all attend to the whole
+context, which is checked by comparing both ways on a few tokens; for any other model `FullForward` recomputes
+every context. Axis letters: R rows of a batch, Q new tokens (the longest of the batch), L longest context, V
+vocabulary.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -72,7 +75,7 @@ class CachedForward:
         self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in arguments else {}
 
     def run(self, rows: IntArray, take: IntArray) -> Tensor:
-        """See `Forward.run`. Rows are padded on the left, so that the last column holds every row's last token."""
+        """See `Forward.run`. Padding is on the left, so that the last column holds every row's last token."""
         table = self._table
         end = table.cached[rows] + take
         length = int(end.max())
@@ -87,7 +90,7 @@ class CachedForward:
         positions = np.maximum(batch_end[:, None] + columns, 0)  # [R, Q]; padding looks at position 0 alone
         is_real = columns >= -batch_take[:, None]
         ids = table.ids[batch[:, None], positions]
-        self._cache.plan = self._plan(batch, rows, positions, is_real, length)
+        self._cache.plan = self._plan(batch, positions, is_real, length)
         logits = self._forward(ids, positions, length)
         table.cached[rows] = end
         return logits[torch.from_numpy(where).to(logits.device)] if len(where) < len(batch) else logits
@@ -103,7 +106,7 @@ class CachedForward:
         return rows, np.arange(len(rows))
 
     def _plan(
-        self, batch: IntArray, rows: IntArray, positions: IntArray, is_real: np.ndarray, length: int
+        self, batch: IntArray, positions: IntArray, is_real: NDArray[np.bool_], length: int
     ) -> CachePlan:
         device = self._model.device
         is_dense = int(batch[-1]) + 1 == len(batch)
@@ -187,7 +190,9 @@ class FullForward:
         self._table.forget_cached(row)
 
 
-def choose_forward(model: PreTrainedModel, table: SlotTable, *, max_context: int) -> tuple[Forward, str | None]:
+def choose_forward(
+    model: PreTrainedModel, table: SlotTable, *, max_context: int
+) -> tuple[Forward, str | None]:
     """The cached way where it is exact, else the full way with the reason."""
     reason = _unsupported_layers(model, max_context) or _cached_way_differs(model, max_context)
     return (FullForward(model, table), reason) if reason else (CachedForward(model, table), None)
@@ -212,7 +217,7 @@ def _unsupported_layers(model: PreTrainedModel, max_context: int) -> str | None:
 
 @torch.no_grad()
 def _cached_way_differs(model: PreTrainedModel, max_context: int) -> str | None:
-    """Compare both ways on two short contexts of different lengths, run in three passes with a swap of rows."""
+    """Compare both ways on two short contexts of different lengths, with a swap of rows in between."""
     size = min(model.get_input_embeddings().weight.shape[0], 1000)
     long, short = np.arange(1, 12) * 7 % size, np.arange(1, 8) * 5 % size
     if max_context < len(long):
@@ -237,5 +242,5 @@ def _cached_way_differs(model: PreTrainedModel, max_context: int) -> str | None:
     difference = (got.float() - want.float()).abs().max()
     spread = want.float().std().clamp_min(1e-6)
     if not bool(difference <= _TOLERANCE.get(want.dtype, 0.05) * spread):
-        return f"with a cache its logits differ by {float(difference):.2g}, {float(difference / spread):.2g} of their spread"
+        return f"with a cache its logits differ by {float(difference / spread):.2g} of their spread"
     return None

@@ -8,7 +8,7 @@ import numpy as np
 
 from turngym.agents.engines.slots import IntArray
 from turngym.agents.noise import uniforms
-from turngym.agents.protocols import Generation, GenerateRequest
+from turngym.agents.protocols import GenerateRequest, Generation
 from turngym.agents.types import FinishReason
 
 _NOISE_BLOCK = 32  # most turns are shorter than their limit: draw their numbers as they are needed
@@ -18,12 +18,13 @@ class Job:
     """The state of one request."""
 
     __slots__ = (
-        "_noise", "_noise_start", "donor", "donor_length", "future", "ids", "limit", "logprobs", "prompt", "request",
-        "stop_ids",
+        "_noise", "_noise_start", "donor", "donor_length", "future", "ids", "limit", "logprobs", "prompt",
+        "request", "session", "stop_ids",
     )  # fmt: skip
 
     def __init__(self, request: GenerateRequest, future: asyncio.Future[Generation], limit: int) -> None:
         self.request = request
+        self.session = request.session
         self.future = future
         self.limit = limit
         """The most tokens to sample."""

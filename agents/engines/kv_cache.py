@@ -1,8 +1,9 @@
 """The keys and values of many contexts at once, each in its own row, each at its own length.
 
-The transformers library hands every layer's new keys and values to a cache and attends over what the cache returns.
-This one writes them at positions that differ from row to row, and returns the rows of the current batch cut to the
-longest of them. Axis letters: S rows, H key-value heads, C capacity, D head size; R rows of a batch, Q new tokens.
+The transformers library hands every layer's new keys and values to a cache and attends over what the cache
+returns. This one writes them at positions that differ from row to row, and returns the rows of the current
+batch cut to the longest of them. Axis letters: S rows, H key-value heads, C capacity, D head size; R rows of
+a batch, Q new tokens.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
@@ -34,8 +34,8 @@ class CachePlan:
 class SlotCache(Cache):  # type: ignore[misc]
     """Keys and values in preallocated buffers [S, H, C, D] per layer, grown by doubling.
 
-    Set `plan` before each forward pass. Unused positions hold zeros or stale numbers, never NaN: attention multiplies
-    masked values by 0, and 0 · NaN would be NaN.
+    Set `plan` before each forward pass. Unused positions hold zeros or stale numbers, never NaN: attention
+    multiplies masked values by 0, and 0 · NaN would be NaN.
     """
 
     def __init__(self) -> None:
@@ -56,9 +56,9 @@ class SlotCache(Cache):  # type: ignore[misc]
         self._values = [self._enlarge(buffer) for buffer in self._values]
 
     def update(
-        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_args: Any, **_kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Called by each attention layer: store [R, H, Q, D] and return what to attend over, [R, H, length, D]."""
+        """Called by each attention layer: store [R, H, Q, D]; returns what to attend over, [R, H, length, D]."""
         if self.plan is None:
             raise RuntimeError("set SlotCache.plan before a forward pass")
         if layer_idx == len(self._keys):
@@ -86,7 +86,7 @@ class SlotCache(Cache):  # type: ignore[misc]
         for buffer in (*self._keys, *self._values):
             (buffer if row is None else buffer[row]).zero_()
 
-    def get_seq_length(self, layer_idx: int = 0) -> int:
+    def get_seq_length(self, _layer_idx: int = 0) -> int:
         """Asked for by models that were given no positions; ours always get theirs."""
         return 0
 

@@ -44,7 +44,9 @@ def check_sampling(sampling: Sampling) -> None:
         SamplingError: the message names the option and its range.
     """
     if not 0.0 <= sampling.temperature < float("inf"):
-        raise SamplingError(f"temperature must be 0 (greedy) or positive and finite, got {sampling.temperature}")
+        raise SamplingError(
+            f"temperature must be 0 (greedy) or positive and finite, got {sampling.temperature}"
+        )
     if not 0.0 < sampling.top_p <= 1.0:
         raise SamplingError(f"top_p must be in (0, 1], got {sampling.top_p}")
     if sampling.top_k < 0:
@@ -56,9 +58,9 @@ def check_sampling(sampling: Sampling) -> None:
 def draw(logits: Tensor, rows: SamplingRows, uniforms: np.ndarray) -> tuple[list[int], list[float]]:
     """One token per row, and its logprob under the distribution that it was drawn from.
 
-    Logits are divided by the temperature; then top-k and top-p cut the support, and what is left is renormalised.
-    Greedy rows take the most likely token of the untempered logits; they are drawn from a point mass, so their
-    logprob is 0.
+    Logits are divided by the temperature; then top-k and top-p cut the support, and what is left is
+    renormalised. Greedy rows take the most likely token of the untempered logits; they are drawn from a point
+    mass, so their logprob is 0.
 
     Args:
         logits: of any floating type, [R, V]; computed with in float32.
@@ -88,8 +90,8 @@ def _inverse_cdf(probabilities: Tensor, uniforms: Tensor) -> Tensor:
 
         i = min { j : Σ_{k≤j} p_k > u · Σ_k p_k }
 
-    Scaling by the real sum and staying strictly below it keeps rounding from choosing a token beyond the end or one
-    of probability 0.
+    Scaling by the real sum and staying strictly below it keeps rounding from choosing a token beyond the end
+    or one of probability 0.
     """
     cumulative = probabilities.cumsum(dim=-1)
     total = cumulative[:, -1]
@@ -109,7 +111,8 @@ def _restrict(logprobs: Tensor, rows: SamplingRows) -> Tensor:
     is_kept = torch.arange(vocabulary, device=device) < top_k[:, None]
     ordered = torch.log_softmax(ordered.masked_fill(~is_kept, -torch.inf), dim=-1)
     mass_before = ordered.exp().cumsum(dim=-1) - ordered.exp()
-    # The token that crosses top_p is kept, so at least one always is; top_p = 1 must not lose tokens to rounding.
+    # The token that crosses top_p is kept, so at least one always is; top_p = 1 must not lose tokens to
+    # rounding.
     is_kept &= (mass_before < top_p[:, None]) | (top_p[:, None] >= 1.0)
     is_kept[:, 0] = True
     is_kept = torch.zeros_like(is_kept).scatter_(-1, order, is_kept)

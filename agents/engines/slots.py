@@ -1,7 +1,8 @@
 """Who sits in which row of the key-value cache, and which tokens each row holds.
 
-A row keeps its tokens between the turns of a session, and after the session has ended until somebody else needs the
-row: another context that begins alike may copy that beginning. Axis letters: S slots (rows), C capacity in tokens.
+A row keeps its tokens between the turns of a session, and after the session has ended until somebody else
+needs the row: another context that begins alike may copy that beginning. Axis letters: S slots (rows), C
+capacity in tokens.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 class SlotTable:
     """Bookkeeping of the cache rows, in numpy; the keys and values themselves are elsewhere.
 
-    `ids[row, :length[row]]` is the context that the row stands for, of which the first `cached[row]` tokens have their
-    keys and values in the cache. `length − cached` tokens are still to be run through the model.
+    `ids[row, :length[row]]` is the context that the row stands for, of which the first `cached[row]` tokens
+    have their keys and values in the cache. `length − cached` tokens are still to be run through the model.
     """
 
     def __init__(self, max_slots: int) -> None:
@@ -47,7 +48,8 @@ class SlotTable:
         return self._sessions[row]
 
     def take_row(self, session: str) -> int | None:
-        """A row for a new session: one that is nobody's, else a new one, else that of the session idle for longest.
+        """A row for a new session: one that is nobody's, else a new one, else that of the session idle for
+        longest.
 
         None if every row is busy. What the row held before stays until it is overwritten.
         """

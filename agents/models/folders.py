@@ -14,8 +14,9 @@ from pathlib import Path
 def whole_folder(target: Path) -> Iterator[Path]:
     """Write into the temporary folder that this yields; at the end it takes the place of `target`.
 
-    An exception leaves `target` as it was and removes what was written. An older `target` is moved aside before the
-    new one takes its name, so a crash between the two steps leaves both, as `.NAME.old-…` and `.NAME.new-…`.
+    An exception leaves `target` as it was and removes what was written. An older `target` is moved aside
+    before the new one takes its name, so a crash between the two steps leaves both, as `.NAME.old-…` and
+    `.NAME.new-…`.
 
     Raises:
         OSError: the disk is full, or the place cannot be written.

@@ -26,8 +26,8 @@ def load_model(
     Args:
         spec: `tiny` (fresh random weights), `smollm2-135m`, or a folder as `save_pretrained` writes it.
         device: such as `cpu` or `cuda:0`; "auto" takes a GPU if there is one.
-        dtype: such as `float32`; "auto" keeps that of the weights as they are stored (`tiny` float32, `smollm2-135m`
-            bfloat16).
+        dtype: such as `float32`; "auto" keeps that of the weights as they are stored (`tiny` float32,
+            `smollm2-135m` bfloat16).
         seed: decides the weights of `tiny`.
 
     Raises:
@@ -45,10 +45,11 @@ def load_model(
 
 
 def save_checkpoint(loaded: LoadedModel, folder: str | os.PathLike[str]) -> None:
-    """Write an ordinary folder: weights (safetensors), tokenizer, chat template, configuration, generation config.
+    """Write an ordinary folder: weights (safetensors), tokenizer, chat template, configuration, generation
+    config.
 
-    `from_pretrained` of the transformers library and `vllm serve` load it. The folder appears whole or not at all; one
-    that is there already is replaced.
+    `from_pretrained` of the transformers library and `vllm serve` load it. The folder appears whole or not at
+    all; one that is there already is replaced.
 
     Raises:
         OSError: the disk is full, or the place cannot be written; an older checkpoint is still there.
@@ -65,11 +66,15 @@ def _load_folder(spec: str | os.PathLike[str], dtype: torch.dtype | None) -> Loa
     if not (folder / "config.json").is_file():
         problem = "has no config.json" if folder.is_dir() else "does not exist"
         raise ModelNotFound(
-            f"no model {name!r}: it is not built in ({', '.join(BUILT_IN)}), and the folder {folder.absolute()} {problem}"
+            f"no model {name!r}: it is none of those built in ({', '.join(BUILT_IN)}), "
+            f"and the folder {folder.absolute()} {problem}"
         )
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype or "auto", local_files_only=True)
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    for key in ("local_files_only", "is_local"):  # how it was loaded is nothing that a checkpoint should carry on
+    for key in (
+        "local_files_only",
+        "is_local",
+    ):  # how it was loaded is nothing that a checkpoint should carry on
         tokenizer.init_kwargs.pop(key, None)
     return LoadedModel(model, tokenizer, name)
 

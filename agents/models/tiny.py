@@ -1,4 +1,4 @@
-"""`tiny`: a Llama small enough to be trained on a laptop's CPU within minutes, built in process from a seed."""
+"""`tiny`: a Llama small enough to train on a laptop's CPU within minutes, built in process from a seed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ MAX_CONTEXT = 2048
 def tiny_config() -> LlamaConfig:
     """The architecture.
 
-    Three layers learn to copy the digits of an earlier result in far fewer steps than two. All heads share one head of
-    keys and values: a decode step on a CPU spends most of its time reading them. The wide initialisation matters: at
+    Three layers learn to copy the digits of an earlier result in far fewer steps than two. All heads share
+    one head of keys and values: a decode step on a CPU spends most of its time reading them. The wide
+        initialisation matters: at
     0.02, usual for large models, copying takes several times as many steps to appear.
     """
     tokenizer = tiny_tokenizer(model_max_length=MAX_CONTEXT)

@@ -13,19 +13,22 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from turngym.agents.models import tiny_vocabulary as vocabulary
 
-# Every piece costs the same, so the best segmentation is the one with the fewest pieces. Bytes and special tokens cost
-# more than any spelling of their own names: "<0x41>" or "<|im_end|>" in a text stays a string of characters.
+# Every piece costs the same, so the best segmentation is the one with the fewest pieces. Bytes and special
+# tokens cost more than any spelling of their own names: "<0x41>" or "<|im_end|>" in a text stays a string of
+# characters.
 _PIECE_SCORE = -1.0
 _NEVER_BY_NAME = -100.0
 
-# Each message is rendered from itself alone, so a longer conversation extends a shorter one. The tools are shown as
-# short signatures: a small model pays for every token of its context, and learns what they do by calling them.
+# Each message is rendered from itself alone, so a longer conversation extends a shorter one. The tools are
+# shown as short signatures: a small model pays for every token of its context, and learns what they do by
+# calling them.
 CHAT_TEMPLATE = """\
 {%- macro signature(tool) -%}
   {%- set function = tool.function if tool.function is defined else tool -%}
   {{- function.name }}(
   {%- for name, schema in (function.parameters.properties or {}).items() -%}
-    {{- name }}{% if schema.type is string %}: {{ schema.type }}{% endif %}{% if not loop.last %}, {% endif -%}
+    {{- name }}{% if schema.type is string %}: {{ schema.type }}{% endif -%}
+    {%- if not loop.last %}, {% endif -%}
   {%- endfor %})
 {%- endmacro -%}
 {%- set has_system = messages and messages[0].role == 'system' -%}
@@ -40,7 +43,8 @@ CHAT_TEMPLATE = """\
 {%- for message in messages -%}
   {%- if message.role == 'system' and loop.first -%}
   {%- elif message.role == 'tool' -%}
-    {{- '<|im_start|>tool\\n<tool_response>\\n' + (message.content or '') + '\\n</tool_response><|im_end|>' -}}
+    {{- '<|im_start|>tool\\n<tool_response>\\n' + (message.content or '') -}}
+    {{- '\\n</tool_response><|im_end|>' -}}
   {%- elif message.role == 'assistant' -%}
     {{- '<|im_start|>assistant\\n' -}}
     {%- if message.reasoning_content is string -%}

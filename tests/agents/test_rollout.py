@@ -190,7 +190,9 @@ def test_the_tasks_own_limits_hold_where_they_are_smaller(task: str | None) -> N
     assert play(OneTask(), TokenAgent(), task=task).outcome.cause == "tokens"
     slow = OneTask([Step(sleep_s=0.3)])
     slow.blocking = True
-    assert play(slow, ScriptedAgent(["a"] * 9), task=task).outcome.cause == "time"
+    late = play(slow, ScriptedAgent(["a"] * 9), task=task)
+    assert late.outcome.cause == "time"
+    assert late.wall_s < 0.25  # the step was interrupted, not waited for
 
 
 class SandboxDied(Exception):

@@ -79,14 +79,16 @@ def _records(out):
         return sorted((*summary.key, summary.reward) for summary in store.summaries())
 
 
-class _StopAfter(SilentProgress):
+class _StopAfter(PlainProgress):
     """Presses Ctrl-C when a step of a part of the run is done."""
 
-    def __init__(self, step, part="train"):
+    def __init__(self, step, part="train", stream=None):
+        super().__init__(stream or io.StringIO())
         self._step = step
         self._part = part
 
     def begin(self, what, total, done=0):
+        super().begin(what, total, done)
         self._now = what
 
     def step(self, number, figures):
@@ -162,6 +164,24 @@ def test_a_resumed_run_gives_the_same_numbers_with_a_model(tmp_path, trunk):
     for resumed, whole in zip(_figures(tmp_path / "parts"), _figures(tmp_path / "whole"), strict=True):
         assert resumed == pytest.approx(whole, rel=1e-5, abs=1e-5)
     assert _records(tmp_path / "parts") == _records(tmp_path / "whole")
+
+
+def test_an_interrupted_warm_start_goes_on_with_the_same_numbers(tmp_path):
+    changes = {"sft": {"policy": "random", "episodes": 20, "steps": 6}, "steps": 1}
+    _train(tmp_path / "whole", **changes)
+    stream = io.StringIO()
+    stopped = _train(tmp_path / "parts", progress=_StopAfter(3, "warm start", stream), **changes)
+    assert stopped.interrupted
+    assert "Stopped during the warm start. Run the same with --resume" in stream.getvalue()
+    resumed = io.StringIO()
+    _train(tmp_path / "parts", progress=PlainProgress(resumed), resume=True, **changes)
+    assert "Playing" not in resumed.getvalue(), "its episodes are in the store"
+    assert "warm start 4/6" in resumed.getvalue()
+    assert "warm start 3/6" not in resumed.getvalue()
+    assert _records(tmp_path / "parts") == _records(tmp_path / "whole")
+    whole = _weights(tmp_path / "whole")
+    assert all(torch.equal(value, whole[name]) for name, value in _weights(tmp_path / "parts").items())
+    assert not (tmp_path / "parts" / "warm-start").exists()
 
 
 def test_a_finished_run_can_be_resumed_and_lengthened(tmp_path):

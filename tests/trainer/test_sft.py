@@ -8,7 +8,7 @@ import torch
 from turngym.trainer.batch import pack
 from turngym.trainer.config import OptimConfig, SftConfig
 from turngym.trainer.errors import HealthError
-from turngym.trainer.sft import _Order, imitate, imitation_gradient
+from turngym.trainer.sft import _Order, imitate, imitation_gradient, sft_optimiser
 
 
 def test_the_loss_is_the_mean_cross_entropy_of_the_action_tokens(model, trajectories):
@@ -41,7 +41,9 @@ def test_law_07_micro_batches_change_no_gradient(model, trajectories):
 def test_a_warm_start_learns_what_it_is_shown_and_is_the_same_each_time(build_model, trajectories):
     def run(seed=0):
         config, optim = SftConfig(steps=60, lr=1e-2, batch_tokens=30), OptimConfig(micro_batch_tokens=25)
-        steps = imitate(build_model(dtype=torch.float32), trajectories[0], config, optim, seed=seed)
+        model = build_model(dtype=torch.float32)
+        optimiser = sft_optimiser(model, config, optim)
+        steps = imitate(model, optimiser, trajectories[0], config, optim, seed=seed)
         return [figures["loss"] for figures in steps]
 
     losses = run()
@@ -64,5 +66,6 @@ def test_a_loss_that_is_not_finite_stops_the_warm_start(build_model, trajectorie
     model = build_model()
     with torch.no_grad():
         model.lm_head.weight[0] = math.inf
+    optimiser = sft_optimiser(model, SftConfig(), OptimConfig())
     with pytest.raises(HealthError, match=r"warm start, step 1.*sft\.lr"):
-        next(imitate(model, trajectories[0], SftConfig(), OptimConfig(), seed=0))
+        next(imitate(model, optimiser, trajectories[0], SftConfig(), OptimConfig(), seed=0))

@@ -31,13 +31,13 @@ def store(tmp_path):
 
 
 def test_figures_go_to_the_run_store_and_to_tensorboard(tmp_path, store):
-    with Trackers.open(_config(), tmp_path, store, step=0) as trackers:
+    with Trackers.open(_config(), tmp_path, store, done={}) as trackers:
         for step in (1, 2, 3):
             trackers.log("train", step, {"reward": step / 4})
-    with Trackers.open(_config(), tmp_path, store, step=1) as trackers:  # resumed after step 1
+    with Trackers.open(_config(), tmp_path, store, done={"train": 1}) as trackers:  # resumed after step 1
         trackers.log("train", 2, {"reward": 9.0})
     assert store.metrics("train") == [(1, {"reward": 0.25}), (2, {"reward": 9.0}), (3, {"reward": 0.75})]
-    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events = EventAccumulator(str(tmp_path / "tensorboard" / "train"))
     events.Reload()
     assert [(event.step, event.value) for event in events.Scalars("train/reward")] == [(1, 0.25), (2, 9.0)]
 
@@ -50,7 +50,7 @@ def test_a_service_is_one_key_away(tmp_path, store, monkeypatch, name):
     library.log = lambda figures, step: calls.append(("log", figures, step))
     library.finish = lambda: calls.append(("finish",))
     monkeypatch.setitem(sys.modules, name, library)
-    with Trackers.open(_config(tensorboard=False, **{name: "gym"}), tmp_path, store, step=0) as trackers:
+    with Trackers.open(_config(tensorboard=False, **{name: "gym"}), tmp_path, store, done={}) as trackers:
         trackers.log("train", 1, {"reward": 0.5})
     assert calls == [("init", "gym", 2), ("log", {"train/reward": 0.5}, 1), ("finish",)]
     assert not (tmp_path / "tensorboard").exists()
@@ -59,4 +59,4 @@ def test_a_service_is_one_key_away(tmp_path, store, monkeypatch, name):
 def test_a_library_that_is_not_installed_names_its_extra(tmp_path, store, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(MissingExtra, match=r'pip install "turngym\[wandb\]"'):
-        Trackers.open(_config(tensorboard=False, wandb="gym"), tmp_path, store, step=0)
+        Trackers.open(_config(tensorboard=False, wandb="gym"), tmp_path, store, done={})
