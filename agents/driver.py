@@ -1,10 +1,10 @@
 """Steps an environment from an event loop without blocking it: inline, awaited, or in a thread of its own.
 
-| the environment                                   | how it is driven                           |
-|---------------------------------------------------|--------------------------------------------|
-| ours, bare, authored async                        | `astep` is awaited                         |
-| authored sync, not blocking (wrapped or bare)     | `step` is called inline: a hop costs 20–35 µs |
-| blocking, or authored async but inside wrappers   | outermost `step`, in the driver's thread   |
+| the environment                                 | how it is driven                              |
+|-------------------------------------------------|-----------------------------------------------|
+| ours, bare, authored async                      | `astep` is awaited                            |
+| authored sync, not blocking (wrapped or bare)   | `step` is called inline: a hop costs 20–35 µs |
+| blocking, or authored async but inside wrappers | outermost `step`, in the driver's own thread  |
 """
 
 from __future__ import annotations

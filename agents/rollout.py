@@ -113,7 +113,7 @@ class _Episode:
                 except (Exception, SystemExit) as error:  # noqa: BLE001 (law 11: it ends this episode)
                     outcome = self._failed(error)
         except TimeoutError:  # only the clock's: others were caught inside
-            outcome = Outcome("truncated", "time")
+            outcome = self._out_of_time()
         return self._record(outcome)
 
     async def close(self) -> None:
@@ -184,6 +184,11 @@ class _Episode:
     def _tools(self) -> tuple[ToolSpec, ...]:
         return tuple(self.info.get("tools", ()))
 
+    def _out_of_time(self) -> Outcome:
+        if self.player is None:  # the agent never had the word: no score of its own (law 10)
+            return Outcome("failed", "infrastructure", f"no reset within {self.limits.max_seconds:g} s")
+        return Outcome("truncated", "time")
+
     def _failed(self, error: BaseException) -> Outcome:
         _log.debug("task %s failed in the %s", self.noise.task, self.acting, exc_info=error)
         return failure(error, self.acting)
@@ -220,8 +225,7 @@ class _Episode:
         """What the next action would have seen, where V(final) is read.
 
         Left out where one huge observation would make a row of more than twice the token budget: the value
-            is then
-        read at the last sampled token.
+        is then read at the last sampled token.
         """
         size = player.context_size(pending)
         if size is not None and size > 2 * self.limits.max_tokens:

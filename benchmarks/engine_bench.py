@@ -75,7 +75,8 @@ def compare_turns(loaded: LoadedModel, repeats: int) -> None:
     )
     print(
         f"{TURNS} turns of {TURN_TOKENS} + {TURN_TOKENS} tokens against one generation of "
-        f"{TURNS * TURN_TOKENS}: {kept / once:.2f} times the time with the cache kept between turns, {dropped / once:.2f} without"
+        f"{TURNS * TURN_TOKENS}: {kept / once:.2f} times the time with the cache kept between turns, "
+        f"{dropped / once:.2f} without"
     )
 
 

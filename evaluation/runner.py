@@ -18,6 +18,7 @@ from turngym.agents.runner import EpisodeRequest, Finished, MakeEnv, episode_see
 from turngym.agents.specs import make_agent
 from turngym.agents.sync import synchronous
 from turngym.envs import Task, TaskSet, make
+from turngym.evaluation.database import explained
 from turngym.evaluation.errors import RunExists, RunMismatch
 from turngym.evaluation.progress import EvalProgress, ProgressCallback, progress_bar
 from turngym.evaluation.records import EpisodeSummary, summarise
@@ -249,5 +250,8 @@ async def _look_at(make_env: MakeEnv) -> tuple[str, TaskSet]:
 def _write(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old one or the whole new one."""
     draft = path.with_name(path.name + ".part")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        raise explained(error, path) from error

@@ -14,44 +14,19 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
-from urllib.parse import quote
 
 from turngym.agents.types import Trajectory
 from turngym.envs.messages import ToolSpec
 from turngym.evaluation import codec
-from turngym.evaluation.errors import DuplicateEpisode, NotAStore, StoreError, StoreFull, StoreNotFound
+from turngym.evaluation.database import connect, explained
+from turngym.evaluation.errors import NotAStore, StoreNotFound
 from turngym.evaluation.lock import WriteLock
 from turngym.evaluation.records import CurvePoint, EpisodeSummary, StoredEpisode, summarise
 
 STORE_NAME: Final = "run.sqlite"
 """Name of the store within a run's folder."""
 
-_APPLICATION_ID: Final = 0x7475726E  # "turn"
-_VERSION: Final = 1
 _PAGE: Final = 256  # rows read at a time
-
-_SCHEMA: Final = f"""
-BEGIN IMMEDIATE;
-PRAGMA application_id = {_APPLICATION_ID};
-PRAGMA user_version = {_VERSION};
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE toolsets (id INTEGER PRIMARY KEY, tools BLOB NOT NULL UNIQUE);
-CREATE TABLE episodes (
-    id INTEGER PRIMARY KEY,
-    phase TEXT NOT NULL, step INTEGER NOT NULL, task_id TEXT NOT NULL, sample INTEGER NOT NULL,
-    group_id INTEGER NOT NULL, tags TEXT NOT NULL,
-    kind TEXT NOT NULL, cause TEXT NOT NULL, attempts INTEGER NOT NULL,
-    reward REAL, success REAL, turns INTEGER NOT NULL, action_tokens INTEGER NOT NULL, wall_s REAL NOT NULL,
-    toolset INTEGER NOT NULL REFERENCES toolsets (id),
-    trajectory BLOB NOT NULL,
-    UNIQUE (phase, step, task_id, sample)
-);
-CREATE TABLE metrics (
-    phase TEXT NOT NULL, step INTEGER NOT NULL, name TEXT NOT NULL, value REAL,
-    PRIMARY KEY (phase, step, name)
-) WITHOUT ROWID;
-COMMIT;
-"""
 _SUMMARY: Final = (
     "phase, step, task_id, sample, group_id, tags, kind, cause, attempts,"
     " reward, success, turns, action_tokens, wall_s"
@@ -83,10 +58,13 @@ class RunStore:
             raise StoreNotFound(f"there is no run store at {self.path}")
         self._lock: WriteLock | None = None
         if not read_only:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._lock = WriteLock(self.path.with_name(self.path.name + ".lock"))
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._lock = WriteLock(self.path.with_name(self.path.name + ".lock"))
+            except OSError as error:
+                raise explained(error, self.path) from error
         try:
-            self._db = _connect(self.path, read_only=read_only, full_sync=full_sync)
+            self._db = connect(self.path, read_only=read_only, full_sync=full_sync)
         except BaseException:
             if self._lock is not None:
                 self._lock.release()
@@ -235,14 +213,14 @@ class RunStore:
             self._toolset_ids.clear()
             self._last_tools = None
             if isinstance(error, (sqlite3.Error, UnicodeEncodeError)):
-                raise _explained(error, self.path) from error
+                raise explained(error, self.path) from error
             raise
 
     def _execute(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         try:
             return self._db.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            raise _explained(error, self.path) from error
+            raise explained(error, self.path) from error
 
     def _rows(self, columns: str, phase: str | None, step: int | None) -> Iterator[Any]:
         """Rows page by page, so that a reader neither holds them all nor blocks the writer's checkpoints."""
@@ -278,61 +256,3 @@ class RunStore:
             ((blob,),) = self._execute("SELECT tools FROM toolsets WHERE id = ?", (toolset,))
             self._toolsets[toolset] = codec.decode_tools(blob)
         return self._toolsets[toolset]
-
-
-def _connect(path: Path, *, read_only: bool, full_sync: bool) -> sqlite3.Connection:
-    where = f"file:{quote(str(path.absolute()))}" + ("?mode=ro" if read_only else "")
-    try:
-        db = sqlite3.connect(where, uri=True, isolation_level=None, timeout=30.0, check_same_thread=False)
-    except sqlite3.Error as error:
-        raise _explained(error, path) from error
-    try:
-        _prepare(db, path, read_only=read_only, full_sync=full_sync)
-    except sqlite3.Error as error:
-        db.close()
-        raise _explained(error, path) from error
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def _prepare(db: sqlite3.Connection, path: Path, *, read_only: bool, full_sync: bool) -> None:
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    (tables,) = db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-    if application != _APPLICATION_ID:
-        if tables or application or version or read_only:
-            raise NotAStore(f"{path} is a database, but not a run store of turngym: choose another path")
-    elif version > _VERSION:
-        raise NotAStore(
-            f"{path} was written by a newer turngym (format {version}): update turngym to read it"
-        )
-    if not read_only:
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute(f"PRAGMA synchronous = {'FULL' if full_sync else 'NORMAL'}")
-        if application != _APPLICATION_ID:
-            db.executescript(_SCHEMA)
-
-
-def _explained(error: sqlite3.Error | UnicodeEncodeError, path: Path) -> StoreError:
-    """The error of ours that says what to do about one of SQLite's."""
-    if isinstance(error, UnicodeEncodeError):
-        return StoreError(
-            f"{path}: a task id, tag or name is not valid Unicode ({error.object!r}): rename it"
-        )
-    name = getattr(error, "sqlite_errorname", "")
-    if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
-        return StoreFull(
-            f"cannot write {path}: {error}. Free some space (or fix the disk) and resume the run: "
-            "every episode that was counted is stored"
-        )
-    if name.startswith("SQLITE_CONSTRAINT"):
-        return DuplicateEpisode(
-            f"{path} has one of these episodes already ({error}): resume the run instead of repeating it"
-        )
-    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-        return NotAStore(
-            f"{path} is damaged or no run store ({error}): restore it from a copy, or choose another path"
-        )
-    return StoreError(f"{path}: {error}")

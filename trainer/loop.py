@@ -84,9 +84,8 @@ async def atrain(
         except (Stopped, asyncio.CancelledError) as stopped:
             if run.warm:
                 run.save()
-            progress.say(
-                f"Stopped after step {run.step} of {config.steps}. Run the same with --resume to go on."
-            )
+            where = f"after step {run.step} of {config.steps}" if run.warm else "during the warm start"
+            progress.say(f"Stopped {where}. Run the same with --resume to go on.")
             if isinstance(stopped, asyncio.CancelledError):
                 raise
             return TrainReport(run.folder, run.step, perf_counter() - started, None, None, interrupted=True)

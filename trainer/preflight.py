@@ -92,8 +92,8 @@ def _check_algorithm(config: TrainConfig) -> None:
     if algorithm.minibatches > config.episodes_per_step:
         raise ConfigError(
             f"algorithm.minibatches = {algorithm.minibatches}, but a step has only "
-            f"{config.episodes_per_step} episodes (rollout.groups_per_step · rollout.group_size): ask for fewer "
-            "mini-batches or more episodes"
+            f"{config.episodes_per_step} episodes (rollout.groups_per_step · rollout.group_size): "
+            "ask for fewer mini-batches or more episodes"
         )
 
 

@@ -170,7 +170,8 @@ def _check_same_run(store: RunStore, config: TrainConfig) -> None:
         if now[key] != before.get(key):
             raise ConfigError(
                 f"the run in {store.path.parent} was begun with another {key} "
-                f"({before.get(key)}, now {now[key]}): resume it with its own config.toml, or choose another --out"
+                f"({before.get(key)}, now {now[key]}): "
+                "resume it with its own config.toml, or choose another --out"
             )
 
 
@@ -179,8 +180,8 @@ def _load_model(config: TrainConfig, source: str) -> LoadedModel:
     longest = getattr(loaded.model.config, "max_position_embeddings", None)
     if longest is not None and longest < config.rollout.max_tokens:
         raise ConfigError(
-            f"rollout.max_tokens = {config.rollout.max_tokens}, but {loaded.name} reads at most {longest} tokens: "
-            f"write {longest} or less"
+            f"rollout.max_tokens = {config.rollout.max_tokens}, but {loaded.name} reads at most {longest} "
+            f"tokens: write {longest} or less"
         )
     check_model(loaded.model)
     disable_dropout(loaded.model)
@@ -213,7 +214,7 @@ def _assemble(
 
 
 def _forget(store: RunStore, step: int) -> None:
-    """Forget what a killed attempt stored of a step and of those after it; the warm start keeps its own books."""
+    """Forget what a killed attempt stored from a step on; the warm start keeps its own books."""
     for phase in {"train", *(phase for phase, _ in store.phases())} - {"sft"}:
         store.delete_episodes(phase, step)
         store.delete_metrics(phase, step)

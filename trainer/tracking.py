@@ -81,7 +81,7 @@ class _Store:
 
 
 class _TensorBoard:
-    """One folder of events for each phase, since steps of the warm start and of training are not the same steps."""
+    """One folder of events for each phase: steps of the warm start and of training are not the same steps."""
 
     def __init__(self, folder: Path, done: Mapping[str, int]) -> None:
         with warnings.catch_warnings():

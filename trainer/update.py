@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from turngym.trainer.algorithms import POLICY_LOSSES, Algorithm, PolicyInputs
@@ -160,17 +160,38 @@ class _Step:
             batch.group,
             norm_tokens=algorithm.norm_tokens,
         )
-        for part in microbatches(batch, episodes, max_tokens=self.learner.micro_batch_tokens):
-            entropy_gradient = algorithm.entropy_coef > 0
-            policy, value = _forward(self.learner, batch, part, entropy_gradient=entropy_gradient)
-            if compare_engine:
-                # Only before the first optimiser step do the weights still say what they said to the engine.
-                fresh = part.of(batch.policy_version == self.policy_version)
-                tally_gap(self.tally, policy.logprobs.cpu(), part.of(batch.behaviour_logprobs), fresh)
-            per_token = self._policy_losses(part, policy) if self.train_policy else {}
-            if value is not None:
-                per_token["value_loss"] = self._value_loss(part, value)
-            self._backward(part, per_token, normaliser)
+        learns = self._has_gradient()[episodes]
+        for chosen, with_gradient in ((episodes[learns], True), (episodes[~learns], False)):
+            for part in microbatches(batch, chosen, max_tokens=self.learner.micro_batch_tokens):
+                with torch.set_grad_enabled(with_gradient):
+                    losses = self._losses(part, compare_engine=compare_engine)
+                    self._backward(part, losses, normaliser, with_gradient=with_gradient)
+
+    def _has_gradient(self) -> Bool[Tensor, "E"]:
+        """False for episodes on which no term of the loss depends, such as a whole group of equal rewards.
+
+        They are read for their figures alone, at a third of the cost; they count in the normaliser all the
+        same.
+        """
+        algorithm = self.algorithm
+        kl_loss = algorithm.kl_coef > 0 and algorithm.kl_in == "loss"
+        if self.learner.critic is not None or algorithm.entropy_coef or kl_loss:
+            return torch.ones(self.batch.episodes, dtype=torch.bool)
+        size = torch.where(self.batch.is_action, self.targets.advantages, 0).abs().sum(dim=1)
+        return size.new_zeros(self.batch.episodes).index_add(0, self.batch.episode, size) != 0
+
+    def _losses(self, part: MicroBatch, *, compare_engine: bool) -> dict[str, Tensor]:
+        """The terms of the loss, one number per token each."""
+        batch = self.batch
+        policy, value = _forward(self.learner, batch, part, entropy_gradient=self.algorithm.entropy_coef > 0)
+        if compare_engine:
+            # Only before the first optimiser step do the weights still say what they said to the engine.
+            fresh = part.of(batch.policy_version == self.policy_version)
+            tally_gap(self.tally, policy.logprobs.cpu(), part.of(batch.behaviour_logprobs), fresh)
+        losses = self._policy_losses(part, policy) if self.train_policy else {}
+        if value is not None:
+            losses["value_loss"] = self._value_loss(part, value)
+        return losses
 
     def _policy_losses(self, part: MicroBatch, policy: PolicyReading) -> dict[str, Tensor]:
         """The terms of the policy's loss, one number per token each."""
@@ -206,7 +227,9 @@ class _Step:
         is_action = self._here(part, self.batch.is_action, value.values)
         return value_loss(value.values, old, returns, is_action, clip=self.algorithm.value_clip)
 
-    def _backward(self, part: MicroBatch, per_token: dict[str, Tensor], normaliser: Normaliser) -> None:
+    def _backward(
+        self, part: MicroBatch, per_token: dict[str, Tensor], normaliser: Normaliser, *, with_gradient: bool
+    ) -> None:
         """Weigh the tokens as the whole mini-batch does, weigh the terms, and add to the gradient."""
         weights = self._weights()
         losses: dict[str, Tensor] = {}
@@ -217,7 +240,8 @@ class _Step:
             losses[name] = aggregate(values, is_action, episode, local)
         self.tally.losses(losses)
         terms = [weights[name] * loss for name, loss in losses.items() if weights[name]]
-        torch.stack(terms).sum().backward()
+        if with_gradient:
+            torch.stack(terms).sum().backward()
 
     def _weights(self) -> dict[str, float]:
         critic = self.learner.critic

@@ -37,7 +37,7 @@ async def warm_start(
     progress: Progress,
     stop: StopRequest,
 ) -> None:
-    """Imitate the reference policy that the configuration names, then save: training begins at that checkpoint.
+    """Imitate the reference policy that the configuration names, then save: training begins there.
 
     Raises:
         Stopped: somebody asked the run to end; it was saved.

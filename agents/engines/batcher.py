@@ -95,6 +95,11 @@ class Batcher:
         elif self._running.get(job.session) is job:
             self._leave(job)
 
+    def abandon_all(self) -> None:
+        """Give up every job without a word."""
+        for job in (*self._running.values(), *self._waiting):
+            self.abandon(job)
+
     def release(self, session: str) -> None:
         """Forget a session; a job of it that is not finished fails. Unknown sessions are ignored."""
         for job in [job for job in (*self._running.values(), *self._waiting) if job.session == session]:
@@ -112,9 +117,7 @@ class Batcher:
         """End every job with an error."""
         for job in (*self._running.values(), *self._waiting):
             job.fail(error)
-        self._waiting.clear()
-        for job in list(self._running.values()):
-            self._leave(job)
+        self.abandon_all()
 
     def _leave(self, job: Job) -> None:
         del self._running[job.session]
@@ -143,24 +146,27 @@ class Batcher:
 
     def _start(self, job: Job, row: int) -> None:
         table = self._table
+        most = len(job.prompt) - 1  # the last token is run in any case: its logits are wanted
         if self._forward.reuses_cache:
-            # At least the last token is run again: its logits are wanted.
-            shared = np.minimum(table.common_prefix(job.prompt), len(job.prompt) - 1)
-            reused = self._share_beginning(job, row, shared)
+            own = int(table.common_prefix(job.prompt, slice(row, row + 1))[0])
+            reused = min(own, int(table.cached[row]), most)
+            if reused < most / 2:  # not the next turn of what the row holds
+                reused = self._share_beginning(job, row, reused, most)
         else:
-            reused = len(job.prompt) - 1
+            reused = most
         self._running[job.session] = job
         table.start(row, job.prompt, reused)
         self.stats.prompt_tokens += len(job.prompt)
 
-    def _share_beginning(self, job: Job, row: int, shared: IntArray) -> int:
-        """Tokens that the row holds already, after copying the beginning of another row if that is longer.
+    def _share_beginning(self, job: Job, row: int, reused: int, most: int) -> int:
+        """Tokens that the row holds, after copying the beginning of another row if that is longer.
 
         A still longer one that is about to be computed is remembered, to be copied then.
         """
         table = self._table
+        shared = np.minimum(table.common_prefix(job.prompt), most)
         held = np.minimum(shared, table.cached)
-        reused, best = int(held[row]), int(held.argmax())
+        best = int(held.argmax())
         if held[best] >= reused + _WORTH_COPYING:
             reused = int(held[best])
             self._forward.copy_prefix(best, row, reused)

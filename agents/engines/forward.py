@@ -1,5 +1,4 @@
-"""Two ways to get the next token's logits from a causal language model: with cached keys and values, or from
-scratch.
+"""Two ways to a causal language model's next logits: with cached keys and values, or from the first token.
 
 `CachedForward` runs only the tokens that are new. It is exact for models whose layers all attend to the whole
 context, which is checked by comparing both ways on a few tokens; for any other model `FullForward` recomputes
@@ -10,6 +9,7 @@ vocabulary.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,12 +19,38 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from turngym.agents.engines.kv_cache import CachePlan, SlotCache
+from turngym.agents.engines.llama import is_plain_llama, llama_logits
 from turngym.agents.engines.slots import IntArray, SlotTable
+from turngym.agents.errors import EngineError
 
 # Up to this many rows are run per row that is needed, rather than copying the needed ones out of the cache.
 _DENSE_SHARE = 1.25
 # The two ways of computing may differ by rounding, relative to the spread of the logits.
 _TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.2}
+
+
+class LogitsFunction(Protocol):
+    """A forward pass with a cache whose plan is set."""
+
+    def __call__(
+        self, model: PreTrainedModel, cache: SlotCache, ids: Tensor, positions: Tensor, mask: Tensor
+    ) -> Tensor:
+        """Logits after each row's last token, [R, V], from ids and positions [R, Q], mask [R, 1, Q, L]."""
+        ...
+
+
+def model_logits(
+    model: PreTrainedModel, cache: SlotCache, ids: Tensor, positions: Tensor, mask: Tensor
+) -> Tensor:
+    """The model's own forward pass."""
+    arguments = inspect.signature(model.forward).parameters
+    # The argument was renamed within transformers 5.
+    options: dict[str, Any] = {"cache" if "cache" in arguments else "past_key_values": cache}
+    if "logits_to_keep" in arguments:
+        options["logits_to_keep"] = 1
+    output = model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, **options)
+    logits: Tensor = output.logits[:, -1]
+    return logits
 
 
 class Forward(Protocol):
@@ -65,14 +91,11 @@ class CachedForward:
 
     reuses_cache = True
 
-    def __init__(self, model: PreTrainedModel, table: SlotTable) -> None:
+    def __init__(self, model: PreTrainedModel, table: SlotTable, logits: LogitsFunction) -> None:
         self._model = model
         self._table = table
+        self._logits = logits
         self._cache = SlotCache()
-        arguments = inspect.signature(model.forward).parameters
-        # The argument was renamed within transformers 5.
-        self._cache_argument = "cache" if "cache" in arguments else "past_key_values"
-        self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in arguments else {}
 
     def run(self, rows: IntArray, take: IntArray) -> Tensor:
         """See `Forward.run`. Padding is on the left, so that the last column holds every row's last token."""
@@ -127,16 +150,7 @@ class CachedForward:
         mask = torch.zeros(is_hidden.shape, dtype=dtype, device=device).masked_fill_(
             is_hidden, torch.finfo(dtype).min
         )
-        arguments: dict[str, Any] = {self._cache_argument: self._cache, **self._last_only}
-        output = self._model(
-            input_ids=torch.from_numpy(ids).to(device),
-            attention_mask=mask,
-            position_ids=positions_RQ,
-            use_cache=True,
-            **arguments,
-        )
-        logits: Tensor = output.logits[:, -1]
-        return logits
+        return self._logits(self._model, self._cache, torch.from_numpy(ids).to(device), positions_RQ, mask)
 
     def copy_prefix(self, source: int, target: int, length: int) -> None:
         """Give a row the first tokens of another."""
@@ -193,9 +207,26 @@ class FullForward:
 def choose_forward(
     model: PreTrainedModel, table: SlotTable, *, max_context: int
 ) -> tuple[Forward, str | None]:
-    """The cached way where it is exact, else the full way with the reason."""
-    reason = _unsupported_layers(model, max_context) or _cached_way_differs(model, max_context)
-    return (FullForward(model, table), reason) if reason else (CachedForward(model, table), None)
+    """The cached way where it is exact, else the full way with the reason.
+
+    Raises:
+        EngineError: the model does not continue texts at all.
+    """
+    contexts = _sample_contexts(model)
+    try:
+        want = _whole_logits(model, contexts)
+    except Exception as error:
+        raise EngineError(
+            f"{type(model).__name__} cannot be run as a causal language model: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    reason = _unsupported_layers(model, max_context)
+    if reason is None:
+        for logits in (llama_logits, model_logits) if is_plain_llama(model) else (model_logits,):
+            reason = _cached_way_differs(model, logits, contexts, want)
+            if reason is None:
+                return CachedForward(model, table, logits), None
+    return FullForward(model, table), reason
 
 
 def _unsupported_layers(model: PreTrainedModel, max_context: int) -> str | None:
@@ -215,30 +246,41 @@ def _unsupported_layers(model: PreTrainedModel, max_context: int) -> str | None:
     return None
 
 
-@torch.no_grad()
-def _cached_way_differs(model: PreTrainedModel, max_context: int) -> str | None:
-    """Compare both ways on two short contexts of different lengths, with a swap of rows in between."""
-    size = min(model.get_input_embeddings().weight.shape[0], 1000)
-    long, short = np.arange(1, 12) * 7 % size, np.arange(1, 8) * 5 % size
-    if max_context < len(long):
-        return f"a context of {max_context} tokens is too short to need a cache"
-    table = SlotTable(2)
-    cached, full = CachedForward(model, table), FullForward(model, table)
-    for name, ids in (("long", long), ("short", short)):
-        row = table.take_row(name)
-        assert row is not None
+def _sample_contexts(model: PreTrainedModel) -> tuple[IntArray, IntArray]:
+    """Two arbitrary contexts, of 11 and of 7 tokens."""
+    size = model.get_input_embeddings().weight.shape[0]
+    return np.arange(1, 12) * 7 % size, np.arange(1, 8) * 5 % size
+
+
+def _table_of(contexts: Sequence[IntArray]) -> SlotTable:
+    table = SlotTable(len(contexts))
+    for row, ids in enumerate(contexts):
+        table.take_row(str(row))
         table.start(row, ids, 0)
-    both, one = np.arange(2), np.ones(2, dtype=np.int64)
+    return table
+
+
+@torch.no_grad()
+def _whole_logits(model: PreTrainedModel, contexts: Sequence[IntArray]) -> Tensor:
+    table = _table_of(contexts)
+    return FullForward(model, table).run(np.arange(len(contexts)), table.length)
+
+
+@torch.no_grad()
+def _cached_way_differs(
+    model: PreTrainedModel, logits: LogitsFunction, contexts: Sequence[IntArray], want: Tensor
+) -> str | None:
+    """Run the two contexts in several passes, with a swap of rows in between, and compare."""
+    cached = CachedForward(model, _table_of(contexts), logits)
+    first, both = np.arange(1), np.arange(2)
     try:
         cached.run(both, np.array([6, 3]))
-        cached.run(both[:1], np.array([4]))
+        cached.run(first, np.array([4]))
         cached.swap(0, 1)
-        cached.run(both[:1], np.array([3]))
-        got = cached.run(both, one)
+        cached.run(first, np.array([3]))
+        got = cached.run(both, np.array([1, 1])).flip(0)
     except Exception as error:  # noqa: BLE001 - whatever a foreign model raises, it then goes without a cache
         return f"it does not take our cache ({type(error).__name__}: {error})"
-    table.cached -= 1
-    want = full.run(both, one)
     difference = (got.float() - want.float()).abs().max()
     spread = want.float().std().clamp_min(1e-6)
     if not bool(difference <= _TOLERANCE.get(want.dtype, 0.05) * spread):

@@ -8,6 +8,7 @@ so the same requests give the same answers; other company in a batch changes onl
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -21,6 +22,8 @@ from turngym.agents.engines.sampling import check_sampling
 from turngym.agents.errors import EngineError
 from turngym.agents.protocols import GenerateRequest, Generation
 
+_LOG = logging.getLogger(__name__)
+
 # Before a step: yields to the event loop, at most so many, and so many in a row that brought no new request.
 _MOST_YIELDS, _QUIET_YIELDS = 16, 3
 
@@ -31,7 +34,8 @@ class HFEngine:
     Args:
         model: any causal language model. Layers that attend to the whole context are cached; for other models
             every context is recomputed at each step (see `why_not_cached`).
-        max_context: the most tokens of a context, the sampled ones included.
+        max_context: the most tokens of a context, the sampled ones included; at most what the model has
+            positions for.
         slots: the most contexts that run, or stay cached, at once. More sessions than slots work, but slower.
         prefill_tokens: the most tokens, padding included, of one forward pass; bounds its memory.
         policy_version: version of the weights that the model has now.
@@ -49,13 +53,16 @@ class HFEngine:
         if max_context < 1 or slots < 1 or prefill_tokens < 1:
             raise ValueError("max_context, slots and prefill_tokens must be at least 1")
         self._model = model
-        self._max_context = max_context
+        positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        self._max_context = min(max_context, positions or max_context)
         self._policy_version = policy_version
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
         with _evaluating(model):
             self._batcher = Batcher(
-                model, max_context=max_context, slots=slots, prefill_tokens=prefill_tokens
+                model, max_context=self._max_context, slots=slots, prefill_tokens=prefill_tokens
             )
+        if self.why_not_cached is not None:
+            _LOG.warning("every token recomputes its whole context: %s", self.why_not_cached)
         self._driver: asyncio.Task[None] | None = None
         self._submitted = 0
         self._is_closed = False
@@ -153,7 +160,10 @@ class HFEngine:
     def _start_driver(self) -> None:
         loop = asyncio.get_running_loop()
         driver = self._driver
-        if driver is None or driver.done() or driver.get_loop().is_closed():
+        if driver is not None and not driver.done() and driver.get_loop().is_closed():
+            self._batcher.abandon_all()  # nobody can be told any more
+            driver = None
+        if driver is None or driver.done():
             self._driver = loop.create_task(self._drive(), name="turngym-engine")
         elif driver.get_loop() is not loop:
             raise EngineError("this engine is busy in another event loop: use one loop, or one engine each")

@@ -58,7 +58,7 @@ class SlotCache(Cache):  # type: ignore[misc]
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_args: Any, **_kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Called by each attention layer: store [R, H, Q, D]; returns what to attend over, [R, H, length, D]."""
+        """Each attention layer calls it: store [R, H, Q, D], return what to look at, [R, H, length, D]."""
         if self.plan is None:
             raise RuntimeError("set SlotCache.plan before a forward pass")
         if layer_idx == len(self._keys):
@@ -82,9 +82,12 @@ class SlotCache(Cache):  # type: ignore[misc]
             buffer[b, :, :length] = held
 
     def clear(self, row: int | None = None) -> None:
-        """Overwrite one row (all rows) with zeros."""
+        """Overwrite one row with zeros, or give up all buffers; the next forward pass makes new ones."""
+        if row is None:
+            self._keys.clear()
+            self._values.clear()
         for buffer in (*self._keys, *self._values):
-            (buffer if row is None else buffer[row]).zero_()
+            buffer[row].zero_()
 
     def get_seq_length(self, _layer_idx: int = 0) -> int:
         """Asked for by models that were given no positions; ours always get theirs."""

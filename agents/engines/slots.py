@@ -102,11 +102,11 @@ class SlotTable:
         self.cached[where] = 0
         self.length[where] = np.where(self.is_busy[where], self.length[where], 0)
 
-    def common_prefix(self, prompt: IntArray) -> IntArray:
-        """How many first tokens of `prompt` each row's context shares, [S]."""
+    def common_prefix(self, prompt: IntArray, rows: slice = slice(None)) -> IntArray:
+        """How many first tokens of `prompt` the context of each of these rows shares."""
         width = min(len(prompt), self.ids.shape[1])
-        differs = self.ids[:, :width] != prompt[:width]
-        differs |= np.arange(width) >= self.length[:, None]
+        differs = self.ids[rows, :width] != prompt[:width]
+        differs |= np.arange(width) >= self.length[rows, None]
         shared = np.where(differs.any(axis=1), differs.argmax(axis=1) if width else 0, width)
         return shared.astype(np.int64)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import math
+import time
 from typing import Any
 
 import gymnasium
@@ -168,6 +169,19 @@ def test_the_wall_time_interrupts_a_blocking_environment_and_keeps_the_unanswere
     assert trajectory.turns[1].observation == ()
     assert trajectory.final_context_ids == ()
     assert trajectory.wall_s < 0.35
+
+
+def test_law_10_a_reset_that_takes_all_the_time_is_no_score_of_the_agents() -> None:
+    class SlowReset(ScriptedEnv):
+        blocking = True
+
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            time.sleep(0.2)
+            return super().reset(seed=seed, options=options)
+
+    trajectory = play(SlowReset(), TokenAgent(), limits=Limits(max_seconds=0.05))
+    assert trajectory.outcome == Outcome("failed", "infrastructure", "no reset within 0.05 s")
+    assert trajectory.task_id == "t0"
 
 
 def test_the_wall_time_holds_even_if_nobody_ever_waits() -> None:

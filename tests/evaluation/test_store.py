@@ -272,6 +272,12 @@ def test_a_store_that_is_not_there(path: Path) -> None:
     assert not path.parent.exists()
 
 
+def test_a_folder_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError, match=r"cannot use .*file/run.sqlite"):
+        RunStore(tmp_path / "file" / STORE_NAME)
+
+
 def test_names_that_are_not_unicode_are_refused(path: Path) -> None:
     with RunStore(path) as store, pytest.raises(StoreError, match="not valid Unicode"):
         store.add_episodes("train", 0, [episode("\ud800")])
@@ -301,9 +307,12 @@ def test_a_lock_dies_with_its_holder_even_if_a_forked_child_lives_on(path: Path)
 import os, time
 from turngym.evaluation.store import RunStore
 store = RunStore({str(path)!r})
+reader, writer = os.pipe()
 child = os.fork()
 if child == 0:
+    os.write(writer, b"x")
     time.sleep(60)
+os.read(reader, 1)
 print(child, flush=True)
 time.sleep(60)
 """

@@ -109,8 +109,9 @@ def model(path):
 step = 0
 while True:
     step += 1
-    checkpoint.save(folder, step, {"step": step, "moments": torch.full((50_000,), float(step))}, model,
-    keep=2) print(step, flush=True)
+    state = {"step": step, "moments": torch.full((50_000,), float(step))}
+    checkpoint.save(folder, step, state, model, keep=2)
+    print(step, flush=True)
 """
 
 

@@ -202,6 +202,26 @@ def test_engine_and_trainer_are_compared_on_fresh_tokens_before_the_first_step(m
     assert figures["logprob_gap_max"] == pytest.approx(float(gaps.max()), abs=1e-6)
 
 
+def test_episodes_without_an_advantage_cost_no_backward_pass_and_change_nothing(model, build_trajectory):
+    # Group 0 has equal rewards; GRPO learns from group 1 alone, but both count in the mean.
+    rewards = [1.0, 1.0, 0.0, 1.0]
+    episodes = [build_trajectory([((1, 2), (3 + i, 4), reward)]) for i, reward in enumerate(rewards)]
+    batch = pack(episodes, [0, 0, 1, 1], dtype=torch.float64)
+    algorithm = PRESETS["grpo"]
+    skipping, figures = _gradient(model, batch, algorithm)
+    whole, all_figures = _gradient(model, batch, algorithm.override({"entropy_coef": 1e-12}))
+    _assert_close(skipping[0], whole[0])
+    for name in ("entropy", "ratio_mean", "logprob_gap_mean", "policy_loss"):
+        assert figures[name] == pytest.approx(all_figures[name])
+
+    backward = []
+    model.lm_head.weight.register_hook(lambda gradient: backward.append(gradient.abs().sum()))
+    flat = pack(episodes[:2], [0, 0], dtype=torch.float64)
+    (gradients,), _ = _gradient(model, flat, algorithm)
+    assert backward == []
+    assert not any(gradient.any() for gradient in gradients)
+
+
 def test_needs_reading_without_the_reading_is_an_error(model, trajectories):
     learner, _ = _learner(model)
     algorithm = PRESETS["grpo"].override({"epochs": 2})

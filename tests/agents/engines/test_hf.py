@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from turngym.agents.engines.hf import HFEngine
+from turngym.agents.engines.kv_cache import SlotCache
 from turngym.agents.errors import EngineError, SamplingError
 from turngym.agents.protocols import Generation
 
@@ -20,7 +21,13 @@ def make_engine(model: Any, **options: Any) -> HFEngine:
 
 
 async def play(
-    engine: HFEngine, request_of: Any, session: str, *, turns: int = 3, base: tuple[int, ...] = (), **sampling: Any
+    engine: HFEngine,
+    request_of: Any,
+    session: str,
+    *,
+    turns: int = 3,
+    base: tuple[int, ...] = (),
+    **sampling: Any,
 ) -> list[tuple[Any, Generation]]:
     """An episode of random contexts; its lengths depend on its name alone."""
     rng = random.Random(session)
@@ -46,14 +53,21 @@ def random_ids(rng: random.Random, count: int) -> list[int]:
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 @pytest.mark.parametrize(("slots", "prefill_tokens"), [(32, 4096), (3, 5), (1, 64)])
 def test_equals_a_naive_reference_without_cache(
-    model: Any, request_of: Any, naive: Any, same: Any, together: Any, temperature: float, slots: int, prefill_tokens: int
+    model: Any,
+    request_of: Any,
+    naive: Any,
+    same: Any,
+    together: Any,
+    temperature: float,
+    slots: int,
+    prefill_tokens: int,
 ) -> None:
     engine = make_engine(model, slots=slots, prefill_tokens=prefill_tokens)
     assert engine.why_not_cached is None
     base = tuple(random_ids(random.Random(0), 20))
     episodes = together(
         *(
-            play(engine, request_of, f"episode {n}", temperature=temperature, base=base[: n % 21])
+            play(engine, request_of, f"episode {n}", temperature=temperature, base=base[: 2 * n])
             for n in range(12)
         )
     )
@@ -64,7 +78,9 @@ def test_equals_a_naive_reference_without_cache(
         same(generation, naive(model, request))
 
 
-def test_law_09_company_and_order_do_not_change_what_is_sampled(model: Any, request_of: Any, together: Any) -> None:
+def test_law_09_company_and_order_do_not_change_what_is_sampled(
+    model: Any, request_of: Any, together: Any
+) -> None:
     names = [f"episode {n}" for n in range(10)]
     alone = {
         name: [g.ids for _, g in together(play(make_engine(model), request_of, name))[0]] for name in names
@@ -76,7 +92,9 @@ def test_law_09_company_and_order_do_not_change_what_is_sampled(model: Any, requ
             assert [g.ids for _, g in episode] == alone[name]
 
 
-def test_the_same_requests_in_the_same_order_give_the_same_bits(model: Any, request_of: Any, together: Any) -> None:
+def test_the_same_requests_in_the_same_order_give_the_same_bits(
+    model: Any, request_of: Any, together: Any
+) -> None:
     def run() -> list[Any]:
         engine = make_engine(model, slots=4)
         return together(*(play(engine, request_of, f"episode {n}") for n in range(9)))
@@ -119,7 +137,9 @@ def test_the_samples_of_a_group_compute_their_prompt_once(
     engine = make_engine(model, slots=64)
     prompts = [[*range(5, 35), 5 + task] for task in range(3)]
     requests = [
-        request_of(prompt, f"{task} {n}", max_tokens=1) for task, prompt in enumerate(prompts) for n in range(8)
+        request_of(prompt, f"{task} {n}", max_tokens=1)
+        for task, prompt in enumerate(prompts)
+        for n in range(8)
     ]
     results = together(*(engine.generate(request) for request in requests))
     for request, generation in zip(requests, results, strict=True):
@@ -129,13 +149,46 @@ def test_the_samples_of_a_group_compute_their_prompt_once(
     assert engine.stats.prompt_tokens == 24 * 31
 
 
-def test_a_released_episode_leaves_its_beginning_to_others(model: Any, request_of: Any, together: Any) -> None:
+def test_a_beginning_that_another_session_holds_is_copied(
+    model: Any, request_of: Any, naive: Any, same: Any, together: Any
+) -> None:
+    engine = make_engine(model)
+    held = request_of(range(5, 30), "first", max_tokens=1)
+    ids = together(engine.generate(held))[0].ids
+    before = engine.stats.computed_tokens
+    request = request_of([*range(5, 30), 6, 7], "second")
+    again = request_of([*range(5, 30), *ids, 8], "first", offset=1, max_tokens=1)
+    for wanted in (request, again):
+        same(together(engine.generate(wanted))[0], naive(model, wanted))
+    assert engine.stats.computed_tokens - before == (2 + 7) + 2
+
+
+def test_a_released_episode_leaves_its_beginning_to_others(
+    model: Any, request_of: Any, together: Any
+) -> None:
     engine = make_engine(model)
     together(engine.generate(request_of(range(5, 30), "first", max_tokens=1)))
     together(engine.release("first"))
     before = engine.stats.computed_tokens
     together(engine.generate(request_of([*range(5, 30), 6, 7], "second", max_tokens=1)))
     assert engine.stats.computed_tokens - before == 2
+
+
+def test_a_forward_pass_is_no_larger_than_allowed(
+    model: Any, request_of: Any, together: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes, embed = [], torch.nn.functional.embedding
+
+    def measured(ids: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        sizes.append(ids.numel())
+        return embed(ids, weight)
+
+    engine = make_engine(model, prefill_tokens=32)
+    monkeypatch.setattr(torch.nn.functional, "embedding", measured)
+    requests = [request_of([5 + n, *range(5, 15 + 3 * n)], f"s{n}") for n in range(9)]
+    requests.append(request_of([4, *range(5, 40)], "long"))
+    together(*(engine.generate(request) for request in requests))
+    assert max(sizes) <= 32
 
 
 def test_sessions_without_a_slot_wait_and_idle_ones_make_room(
@@ -154,12 +207,17 @@ def test_sessions_without_a_slot_wait_and_idle_ones_make_room(
     assert together(evicted()) == [None]
 
 
-def test_a_long_tail_is_moved_together(model: Any, request_of: Any, naive: Any, same: Any, together: Any) -> None:
+def test_a_long_tail_is_moved_together(
+    model: Any, request_of: Any, naive: Any, same: Any, together: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = make_engine(model, slots=16)
     requests = [
         request_of([5 + n, 6, 7], f"s{n}", max_tokens=40 if n in (3, 9, 15) else 2) for n in range(16)
     ]
+    swaps, swap = [], SlotCache.swap
+    monkeypatch.setattr(SlotCache, "swap", lambda cache, *rows: (swaps.append(rows[:2]), swap(cache, *rows)))
     results = together(*(engine.generate(request) for request in requests))
+    assert swaps == [(3, 0), (9, 1), (15, 2)]
     for request, generation in zip(requests, results, strict=True):
         same(generation, naive(model, request))
     again = [
@@ -200,9 +258,7 @@ def test_a_pad_id_equal_to_the_stop_id_hides_nothing(
     model.config.pad_token_id = model.config.eos_token_id = 3
     model.generation_config.pad_token_id = 3
     engine = make_engine(model)
-    requests = [
-        request_of([5, 3, 6, 3][: n + 1], f"s{n}", stop_ids=(3,), max_tokens=40) for n in range(4)
-    ]
+    requests = [request_of([5, 3, 6, 3][: n + 1], f"s{n}", stop_ids=(3,), max_tokens=40) for n in range(4)]
     for request, generation in zip(requests, together(*map(engine.generate, requests)), strict=True):
         same(generation, naive(model, request))
 
@@ -231,24 +287,47 @@ def test_cancelling_frees_the_slot_and_disturbs_nobody(
 
 
 def test_a_failing_model_fails_its_requests_and_stays_usable(
-    model: Any, request_of: Any, naive: Any, same: Any, together: Any
+    model: Any, request_of: Any, naive: Any, same: Any, together: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = make_engine(model, slots=2)
-    forward, calls = model.forward, 0
+    attention, calls = torch.nn.functional.scaled_dot_product_attention, 0
 
     def failing(*args: Any, **kwargs: Any) -> Any:
         nonlocal calls
         calls += 1
-        if calls == 4:
+        if calls == 8:
             raise MemoryError("no more memory")
-        return forward(*args, **kwargs)
+        return attention(*args, **kwargs)
 
-    model.forward = failing
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", failing)
     requests = [request_of([5, 6 + n], f"s{n}") for n in range(4)]
     for error in together(*(engine.generate(request) for request in requests)):
         assert isinstance(error, EngineError)
         assert "MemoryError: no more memory" in str(error)
     for request, generation in zip(requests, together(*map(engine.generate, requests)), strict=True):
+        same(generation, naive(model, request))
+
+
+def test_nothing_is_reused_after_a_failure(
+    model: Any, request_of: Any, naive: Any, same: Any, together: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = make_engine(model)
+    swap = SlotCache.swap
+
+    def interrupted(cache: SlotCache, *rows: int) -> None:
+        swap(cache, *rows)
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SlotCache, "swap", interrupted)
+        requests = [request_of([5, 6 + n], f"s{n}", max_tokens=1 + 9 * (n == 3)) for n in range(4)]
+        results = together(*(engine.generate(request) for request in requests))
+    assert [isinstance(result, EngineError) for result in results] == [False, False, False, True]
+    again = [
+        request_of([*r.prompt_ids, *g.ids, 9], r.session, offset=1)
+        for r, g in zip(requests[:3], results[:3], strict=True)
+    ]
+    for request, generation in zip(again, together(*map(engine.generate, again)), strict=True):
         same(generation, naive(model, request))
 
 
@@ -283,6 +362,7 @@ def test_the_context_limit(model: Any, request_of: Any, together: Any) -> None:
     assert isinstance(over, EngineError)
     assert "21 tokens" in str(over)
     assert "20" in str(over)
+    assert make_engine(model, max_context=10_000).max_context == 256, "the model has no more positions"
 
 
 @pytest.mark.parametrize("prompt", [[], [40], [-1]])
@@ -296,9 +376,12 @@ def test_contexts_that_the_model_cannot_take_are_refused_alone(
 
 
 @pytest.mark.parametrize(
-    "sampling", [{"temperature": -1.0}, {"temperature": float("nan")}, {"top_p": 0.0}, {"top_k": -1}, {"max_tokens": -1}]
+    "sampling",
+    [{"temperature": -1.0}, {"temperature": float("nan")}, {"top_p": 0.0}, {"top_k": -1}, {"max_tokens": -1}],
 )
-def test_senseless_sampling_is_refused(model: Any, request_of: Any, together: Any, sampling: dict[str, Any]) -> None:
+def test_senseless_sampling_is_refused(
+    model: Any, request_of: Any, together: Any, sampling: dict[str, Any]
+) -> None:
     error = together(make_engine(model).generate(request_of([5], **sampling)))[0]
     assert isinstance(error, SamplingError)
     assert next(iter(sampling)) in str(error)
@@ -439,6 +522,21 @@ def test_one_loop_after_another_but_not_two_at_once(model: Any, request_of: Any,
         await task
 
     assert together(two_loops()) == [None]
+
+
+def test_a_loop_that_was_closed_in_the_middle_leaves_the_engine_usable(
+    model: Any, request_of: Any, naive: Any, same: Any, together: Any
+) -> None:
+    engine = make_engine(model, slots=1)
+    loop = asyncio.new_event_loop()
+    tasks = [loop.create_task(engine.generate(request_of([5], name, max_tokens=100))) for name in "ab"]
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.run_until_complete(asyncio.sleep(0))
+    for task in (*tasks, engine._driver):
+        task._log_destroy_pending = False  # type: ignore[union-attr]
+    loop.close()
+    request = request_of([5, 6])
+    same(together(engine.generate(request))[0], naive(model, request))
 
 
 def test_a_loop_that_was_stopped_in_the_middle_leaves_the_engine_usable(
