@@ -1,11 +1,11 @@
 """Errors of the agent layer.
 
-    AgentError(Exception)
-    ├── EngineError(RuntimeError)       the engine failed to answer: infrastructure, retried, never scored
-    ├── TemplateError(ValueError)       a chat template cannot be rendered or bridged exactly
-    ├── SamplingError(ValueError)       sampling options that cannot be trained on or make no sense
-    ├── ModelNotFound(FileNotFoundError)  no such model folder or built-in model
-    └── BadSpec(ValueError)             an agent spec that names no agent
+AgentError(Exception)
+├── EngineError(RuntimeError)       the engine failed to answer: infrastructure, retried, never scored
+├── TemplateError(ValueError)       a chat template cannot be rendered or bridged exactly
+├── SamplingError(ValueError)       sampling options that cannot be trained on or make no sense
+├── ModelNotFound(FileNotFoundError)  no such model folder or built-in model
+└── BadSpec(ValueError)             an agent spec that names no agent
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The seams of the agent layer: agents, engines and renderers as small protocols.
 
-    Agent.start(episode) → Player          one player per episode
-    Player.act(new messages) → Action      rendered by a Renderer, sampled by an Engine
+Agent.start(episode) → Player          one player per episode
+Player.act(new messages) → Action      rendered by a Renderer, sampled by an Engine
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from turngym.envs.messages import Message, ToolSpec
 
@@ -163,7 +163,9 @@ class Trajectory:
 
     def action_token_count(self) -> int:
         """Number of sampled tokens."""
-        return sum(len(turn.action.tokens.action_ids) for turn in self.turns if turn.action.tokens is not None)
+        return sum(
+            len(turn.action.tokens.action_ids) for turn in self.turns if turn.action.tokens is not None
+        )
 
     def segments(self) -> tuple[Segment, ...]:
         """The token sequences as the engine saw them; more than one where a template broke the prefix.
@@ -175,7 +177,9 @@ class Trajectory:
         for index, turn in enumerate(self.turns):
             tokens = turn.action.tokens
             if tokens is None:
-                raise ValueError(f"turn {index} of task {self.task_id} has no tokens: its agent gives text only")
+                raise ValueError(
+                    f"turn {index} of task {self.task_id} has no tokens: its agent gives text only"
+                )
             if tokens.new_segment or not builders:
                 builders.append(_SegmentBuilder())
             builders[-1].context(tokens.context_ids, index)
@@ -200,7 +204,9 @@ class _SegmentBuilder:
     def action(self, ids: tuple[int, ...], logprobs: tuple[float, ...], turn: int) -> None:
         self._extend(ids, logprobs, turn, is_action=True)
 
-    def _extend(self, ids: tuple[int, ...], logprobs: tuple[float, ...], turn: int, *, is_action: bool) -> None:
+    def _extend(
+        self, ids: tuple[int, ...], logprobs: tuple[float, ...], turn: int, *, is_action: bool
+    ) -> None:
         self._ids.extend(ids)
         self._logprobs.extend(logprobs)
         self._is_action.extend([is_action] * len(ids))

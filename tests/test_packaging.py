@@ -52,8 +52,14 @@ def test_declared_packages_are_those_of_the_tree():
         for part in PARTS
         for path in (ROOT / part).rglob("*.py")
     }
-    assert with_code == with_init, "a folder with code but without __init__.py would be missing from the wheel"
-    found = {name for name in find_packages(str(ROOT), include=["turngym", "turngym.*"]) if name.split(".")[1:2] != ["cli"]}
+    assert with_code == with_init, (
+        "a folder with code but without __init__.py would be missing from the wheel"
+    )
+    found = {
+        name
+        for name in find_packages(str(ROOT), include=["turngym", "turngym.*"])
+        if name.split(".")[1:2] != ["cli"]
+    }
     assert found == with_init | {"turngym"}
 
 
@@ -86,9 +92,22 @@ def test_the_wheel_works_in_a_clean_environment(wheel: Path, tmp_path: Path):
     venv.create(tmp_path / "venv", with_pip=False)
     python = tmp_path / "venv" / "bin" / "python"
     site = Path(
-        subprocess.check_output([str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True).strip()
+        subprocess.check_output(
+            [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True
+        ).strip()
     )
-    installed = run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel, cwd=tmp_path)
+    installed = run(
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--no-deps",
+        "--no-index",
+        wheel,
+        cwd=tmp_path,
+    )
     assert installed.returncode == 0, installed.stderr
     # The dependencies come from the environment of this test run; its editable turngym does not, since .pth files in
     # a folder that is itself only named by a .pth file are not read.

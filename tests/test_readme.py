@@ -19,7 +19,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def block(language: str, containing: str) -> str:
     """The README's code block of a language that contains a text."""
-    found = [code for code in re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL) if containing in code]
+    found = [
+        code for code in re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL) if containing in code
+    ]
     assert len(found) == 1, f"{len(found)} {language} blocks contain {containing!r}"
     return found[0]
 
@@ -63,7 +65,9 @@ def test_the_authoring_page_s_environment_runs():
 def test_the_training_page_names_every_key():
     page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
     fields = [
-        (name, section) for name, field in TrainConfig.model_fields.items() for section in [section_of(field.annotation)]
+        (name, section)
+        for name, field in TrainConfig.model_fields.items()
+        for section in [section_of(field.annotation)]
     ]
     keys = [name for name, section in fields if section is None] + [
         f"{name}.{key}" for name, section in fields if section for key in section.model_fields

@@ -23,6 +23,12 @@ from turngym.trainer.health import HealthBounds
 from turngym.trainer.optim import SCHEDULES
 
 
+def _schedule(name: str) -> str:
+    if name not in SCHEDULES:
+        raise ValueError(f"no such schedule; there are {', '.join(SCHEDULES)}")
+    return name
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -70,6 +76,8 @@ class SftConfig(_Section):
     """Optimiser steps."""
     lr: float = Field(default=1e-3, gt=0)
     """Peak learning rate."""
+    schedule: Annotated[str, AfterValidator(_schedule)] = "linear"
+    """Shape of the learning rate after a warm-up of a twentieth of the steps."""
     batch_tokens: int = Field(default=8192, ge=1)
     """Tokens of a step's episodes, context included."""
 
@@ -106,12 +114,6 @@ class RolloutConfig(_Section):
     """Episodes at once."""
     retries: int = Field(default=2, ge=0)
     """Fresh attempts of an episode that failed through no fault of the agent's."""
-
-
-def _schedule(name: str) -> str:
-    if name not in SCHEDULES:
-        raise ValueError(f"no such schedule; there are {', '.join(SCHEDULES)}")
-    return name
 
 
 class OptimConfig(_Section):

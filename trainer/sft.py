@@ -19,14 +19,14 @@ from turngym.trainer.optim import Optimiser
 
 
 def sft_optimiser(model: Any, config: SftConfig, optim: OptimConfig) -> Optimiser:
-    """The optimiser of a warm start: a short warm-up, then linearly down to 0."""
+    """The optimiser of a warm start: a short warm-up, then its schedule."""
     return Optimiser(
         model.named_parameters(),
         lr=config.lr,
         betas=optim.betas,
         weight_decay=optim.weight_decay,
         max_grad_norm=optim.max_grad_norm,
-        schedule="linear",
+        schedule=config.schedule,
         warmup=config.steps // 20,
         total=config.steps,
     )

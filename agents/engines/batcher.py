@@ -29,8 +29,11 @@ from turngym.agents.errors import EngineError
 _WORTH_COPYING = 8
 # Busy rows are moved together when there is more than one row in this many that is not busy among them.
 _SPARSE = 1.5
-# A row joins a batch of shorter ones if it is at most this many times as long as the shortest.
-_MOST_PADDING = 2
+# Every forward pass has a fixed cost, so prompts are collected: they start when there is one for so many
+# running jobs, and at the latest after so many steps.
+_RUNNING_PER_START, _MOST_STEPS_HELD = 4, 8
+# Longer and shorter contexts share a forward pass unless that adds more padding than this, in tokens.
+_MOST_PADDING = 256
 
 
 @dataclass(slots=True)
@@ -64,6 +67,7 @@ class Batcher:
         self._prefill_tokens = prefill_tokens
         self._waiting: list[Job] = []
         self._running: dict[str, Job] = {}  # by session
+        self._steps_held = 0
 
     @property
     def has_work(self) -> bool:
@@ -81,7 +85,8 @@ class Batcher:
         Anything that the model raises is handed to every job as an EngineError; the batcher stays usable.
         """
         try:
-            self._admit()
+            if self._is_time_to_start():
+                self._admit()
             self._prefill(policy_version)
             self._decode(policy_version)
         except Exception as error:  # noqa: BLE001 - whatever a model raises must reach those who wait for it
@@ -126,6 +131,16 @@ class Batcher:
             self._table.stop(row)
 
     # Admission
+
+    def _is_time_to_start(self) -> bool:
+        startable = min(len(self._waiting), self._table.max_slots - len(self._running))
+        if startable < 1:
+            return False
+        self._steps_held += 1
+        if startable * _RUNNING_PER_START < len(self._running) and self._steps_held < _MOST_STEPS_HELD:
+            return False
+        self._steps_held = 0
+        return True
 
     def _admit(self) -> None:
         """Give waiting jobs a row: first those whose session has one, since their episodes have begun."""
@@ -248,7 +263,7 @@ class Batcher:
             if (
                 end == len(rows)
                 or cost[end] * (end + 1 - start) > self._prefill_tokens
-                or cost[end] > _MOST_PADDING * cost[start]
+                or (cost[end] - cost[end - 1]) * (end - start) > _MOST_PADDING
             ):
                 yield np.sort(rows[start:end])
                 start = end

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from turngym.agents.errors import SamplingError
@@ -55,7 +56,7 @@ def check_sampling(sampling: Sampling) -> None:
         raise SamplingError(f"max_tokens must be at least 0, got {sampling.max_tokens}")
 
 
-def draw(logits: Tensor, rows: SamplingRows, uniforms: np.ndarray) -> tuple[list[int], list[float]]:
+def draw(logits: Tensor, rows: SamplingRows, uniforms: NDArray[np.float64]) -> tuple[list[int], list[float]]:
     """One token per row, and its logprob under the distribution that it was drawn from.
 
     Logits are divided by the temperature; then top-k and top-p cut the support, and what is left is
@@ -70,8 +71,11 @@ def draw(logits: Tensor, rows: SamplingRows, uniforms: np.ndarray) -> tuple[list
     Returns:
         Token ids and logprobs in nats. A row whose logits are not finite has the logprob NaN.
     """
-    temperature = torch.tensor([t or 1.0 for t in rows.temperature], device=logits.device)
-    logprobs = torch.log_softmax(logits.float() / temperature[:, None], dim=-1)
+    logits = logits.float()
+    if not {0.0, 1.0}.issuperset(rows.temperature):
+        temperature = torch.tensor([t or 1.0 for t in rows.temperature], device=logits.device)
+        logits = logits / temperature[:, None]
+    logprobs = torch.log_softmax(logits, dim=-1)
     if any(rows.top_k) or min(rows.top_p) < 1.0:
         logprobs = _restrict(logprobs, rows)
     ids = _inverse_cdf(logprobs.exp(), torch.from_numpy(uniforms).to(logits.device))

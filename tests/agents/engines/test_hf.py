@@ -230,6 +230,30 @@ def test_a_long_tail_is_moved_together(
     assert engine.stats.computed_tokens - before == 16 * (2 + 7), "every session kept its cache"
 
 
+@pytest.mark.parametrize(("running", "newcomers", "steps"), [(8, 1, 8), (8, 2, 1), (4, 1, 1)])
+def test_newcomers_are_collected_but_not_for_long(
+    model: Any, request_of: Any, together: Any, running: int, newcomers: int, steps: int
+) -> None:
+    engine = make_engine(model, slots=12)
+
+    async def joined() -> int:
+        tasks = [
+            asyncio.create_task(engine.generate(request_of([5 + n], f"s{n}", max_tokens=60)))
+            for n in range(running)
+        ]
+        while engine.stats.sampled_tokens < running:
+            await asyncio.sleep(0)
+        before = engine.stats.sampled_tokens
+        await asyncio.gather(
+            *(engine.generate(request_of([30, 31 + n], f"new{n}", max_tokens=1)) for n in range(newcomers))
+        )
+        sampled = engine.stats.sampled_tokens - before - newcomers
+        await asyncio.gather(*tasks)
+        return sampled // running
+
+    assert together(joined()) == [steps]
+
+
 def test_requests_of_one_session_run_one_after_the_other(
     model: Any, request_of: Any, naive: Any, same: Any, together: Any
 ) -> None:
