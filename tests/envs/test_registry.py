@@ -58,7 +58,7 @@ def test_unknown_ids_name_the_nearest(id):
 
 
 def test_unknown_ids_without_anything_near_list_all():
-    with pytest.raises(UnknownEnv, match="there are turngym/Calculator-v0, turngym/GuessNumber-v0"):
+    with pytest.raises(UnknownEnv, match=r"there are .*turngym/Calculator-v0, turngym/GuessNumber-v0"):
         make("zzzz")
 
 
@@ -91,8 +91,13 @@ def test_register_as_decorator(echo):
     assert type(make("t/Echo-v0")) is cls
 
 
+def _ours():
+    """The listings of the built-in environments; other tests of the process may have registered more."""
+    return [one for one in list_envs() if one.id.startswith("turngym/")]
+
+
 def test_list_describes_from_the_class():
-    calculator, guess = list_envs()
+    calculator, guess = _ours()
     assert calculator.id == "turngym/Calculator-v0"
     assert calculator.summary == "Work out an expression with a calculator that does one operation per call."
     assert (calculator.kind, calculator.splits, calculator.max_turns) == ("tool use", ("train", "test"), 8)
@@ -121,8 +126,8 @@ def test_plugins_load_on_the_first_unknown_id(plugins, monkeypatch, echo):
 def test_a_broken_plugin_is_named_and_skipped(plugins):
     plugins(bad="no_such_package", builtin="turngym.envs.builtin")
     with pytest.warns(UserWarning, match=r"bad = no_such_package.*ModuleNotFoundError"):
-        assert len(list_envs()) == 2
-    assert len(list_envs()) == 2  # and warned about once
+        assert len(_ours()) == 2
+    assert len(_ours()) == 2  # and warned about once
 
 
 def test_reference_policies(echo):

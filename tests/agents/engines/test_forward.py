@@ -105,18 +105,23 @@ def test_other_models_are_recomputed(
     check(model, engine, request_of, naive, same, together)
 
 
+@pytest.mark.parametrize(
+    ("replacement", "reason"), [(torch.zeros_like, "logits differ"), (lambda mask: None, "does not take")]
+)
 def test_a_model_that_misreads_our_mask_is_found_out(
-    request_of: Any, naive: Any, same: Any, together: Any
+    replacement: Any, reason: str, request_of: Any, naive: Any, same: Any, together: Any
 ) -> None:
     model = build(LlamaConfig(**SMALL))
     forward = model.forward
 
-    def causal_only(*args: Any, attention_mask: Any = None, **kwargs: Any) -> Any:
-        return forward(*args, **kwargs)
+    @functools.wraps(forward)
+    def misreading(*args: Any, attention_mask: Any = None, **kwargs: Any) -> Any:
+        mask = None if attention_mask is None else replacement(attention_mask)
+        return forward(*args, attention_mask=mask, **kwargs)
 
-    model.forward = functools.wraps(forward)(causal_only)
+    model.forward = misreading
     engine = HFEngine(model, max_context=200)
-    assert engine.why_not_cached is not None
+    assert reason in (engine.why_not_cached or "")
     check(model, engine, request_of, naive, same, together)
 
 
