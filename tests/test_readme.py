@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import tomllib
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
+import gymnasium
 import pytest
 from pydantic import BaseModel
 
@@ -27,13 +29,14 @@ def block(language: str, containing: str) -> str:
 
 
 @pytest.fixture
-def stock() -> types.ModuleType:
+def stock() -> Iterator[types.ModuleType]:
     """The README's environment, registered by executing its block."""
     code = block("python", "@register")
     assert len(code.strip().splitlines()) <= 25, "a new environment costs at most 25 lines"
     module = types.ModuleType("stock")
     exec(code, module.__dict__)
-    return module
+    yield module
+    gymnasium.registry.pop("demo/Stock-v0")
 
 
 def test_the_readme_s_environment_keeps_every_law(stock: types.ModuleType):
@@ -44,6 +47,11 @@ def test_the_readme_s_environment_keeps_every_law(stock: types.ModuleType):
 def test_the_readme_s_configuration_is_one(stock: types.ModuleType):
     config = parse_config(tomllib.loads(block("toml", "demo/Stock-v0")))
     assert config.env.id == "demo/Stock-v0"
+
+
+def test_the_readme_s_python_face_runs(capsys: pytest.CaptureFixture[str]):
+    exec(block("python", "turngym.rollout"), {})
+    assert capsys.readouterr().out.startswith("1.0 1.000 [0.96")
 
 
 def test_the_readme_s_links_lead_somewhere():

@@ -32,6 +32,8 @@ _MOST_OPERATIONS = 7
 _MOST_DRAWS = (
     1 + 4 * _MOST_OPERATIONS + 1
 )  # the count; per operation a split, an operator, an operand; a first operand
+SLIP = 1 / 6
+"""Share of calls in which the sloppy policy misreads a digit."""
 _ANSWER = re.compile(r"(?:The answer is )?(-?[0-9]{1,9})\.?")
 
 
@@ -51,6 +53,32 @@ def expert(task: Task, history: Sequence[Message], _rng: np.random.Generator) ->
             return assistant(None, ToolCall.of("calculator", arguments, id=f"call_{number}"))
         made.remove(arguments)
     return assistant(str(task.target))
+
+
+def sloppy(task: Task, history: Sequence[Message], rng: np.random.Generator) -> Message:
+    """Work like the expert, but slip in one call of six: a digit is wrong, and the work goes on from its result.
+
+    Half of its answers are wrong. Whoever learns from it and from the reward must become better than it.
+    """
+    results = [message.text for message in history if message.role == "tool"]
+    steps: list[Step] = task.metadata["steps"]
+    if len(results) == len(steps):
+        return assistant(results[-1])
+    # What the expert would have got at each step so far, and what really came of it.
+    came = {apply(*step): int(result) for step, result in zip(steps, results, strict=False)}
+    a, op, b = steps[len(results)]
+    a, b = came.get(a, a), came.get(b, b)
+    if rng.random() < SLIP:
+        a, b = (_misread(a, rng), b) if rng.random() < 0.5 else (a, _misread(b, rng))
+    return assistant(None, ToolCall.of("calculator", {"a": a, "op": op, "b": b}, id=f"call_{len(results)}"))
+
+
+def _misread(number: int, rng: np.random.Generator) -> int:
+    """The number with one digit changed."""
+    digits = list(str(abs(number)))
+    place = int(rng.integers(len(digits)))
+    digits[place] = str((int(digits[place]) + int(rng.integers(1, 10))) % 10)
+    return int("".join(digits)) * (-1 if number < 0 else 1)
 
 
 def _arguments(call: ToolCall) -> Any:
@@ -81,7 +109,7 @@ class Calculator(ToolEnv):
 
     system_prompt = "Use the calculator for each step. Then give only the number."
     max_turns = 8
-    policies: ClassVar = {"expert": expert}
+    policies: ClassVar = {"expert": expert, "sloppy": sloppy}
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 
 import numpy as np
@@ -150,3 +151,29 @@ def test_wrong_calls_go_on():
 def test_arguments_are_checked(kwargs):
     with pytest.raises(ValueError, match="expected 1 ≤ least"):
         Calculator(**kwargs)
+
+
+def test_the_sloppy_policy_slips_in_one_call_of_six_and_goes_on_from_what_came_of_it():
+    env = make("turngym/Calculator-v0", split="train")
+    policy = reference_policy("turngym/Calculator-v0", "sloppy")
+    rng = np.random.default_rng(0)
+    calls = slips = wrong = 0
+    for seed in range(400):
+        history = list(env.reset(seed=seed)[0])
+        done = False
+        while not done:
+            action = policy(env.task, history, rng)
+            observation, reward, done, _, _ = env.step(action)
+            history += [action, *observation]
+        answer = history[-1].text
+        assert answer == next(m.text for m in reversed(history) if m.role == "tool")
+        calls += sum(m.role == "tool" for m in history)
+        wrong += reward == 0
+        made = [json.loads(call.function.arguments) for m in history for call in m.tool_calls]
+        came: dict[int, int] = {}
+        for (a, op, b), call in zip(env.task.metadata["steps"], made, strict=True):
+            meant = {"a": came.get(a, a), "op": op, "b": came.get(b, b)}
+            slips += call != meant
+            came[apply(a, op, b)] = apply(call["a"], call["op"], call["b"])
+    assert 0.14 < slips / calls < 0.20
+    assert 0.33 < wrong / 400 < 0.50
