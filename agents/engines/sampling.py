@@ -92,15 +92,14 @@ def draw(logits: Tensor, rows: SamplingRows, uniforms: NDArray[np.float64]) -> t
 def _inverse_cdf(probabilities: Tensor, uniforms: Tensor) -> Tensor:
     """The first token at which the cumulative distribution exceeds the uniform number.
 
-        i = min { j : Σ_{k≤j} p_k > u · Σ_k p_k }
+        i = min { j : Σ_{k≤j} p_k > u }
 
-    Scaling by the real sum and staying strictly below it keeps rounding from choosing a token beyond the end
-    or one of probability 0.
+    Rounding may leave the sum of all below u; staying strictly below that sum keeps it from choosing a token
+    beyond the end, or one of probability 0.
     """
     cumulative = probabilities.cumsum(dim=-1)
     total = cumulative[:, -1]
-    threshold = (uniforms * total).to(cumulative.dtype)
-    threshold = torch.minimum(threshold, torch.nextafter(total, torch.zeros_like(total)))
+    threshold = torch.minimum(uniforms.to(total.dtype), torch.nextafter(total, torch.zeros_like(total)))
     ids = torch.searchsorted(cumulative, threshold[:, None], right=True)[:, 0]
     return ids.clamp_(max=probabilities.shape[-1] - 1)
 
@@ -118,6 +117,5 @@ def _restrict(logprobs: Tensor, rows: SamplingRows) -> Tensor:
     # The token that crosses top_p is kept, so at least one always is; top_p = 1 must not lose tokens to
     # rounding.
     is_kept &= (mass_before < top_p[:, None]) | (top_p[:, None] >= 1.0)
-    is_kept[:, 0] = True
     is_kept = torch.zeros_like(is_kept).scatter_(-1, order, is_kept)
     return torch.log_softmax(logprobs.masked_fill(~is_kept, -torch.inf), dim=-1)

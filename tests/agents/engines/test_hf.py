@@ -363,13 +363,14 @@ def test_diverged_weights_fail_clearly_and_leave_nothing_behind(
     with torch.no_grad():
         healthy = weight.clone()
         weight[0, 0] = torch.nan
-    error = together(engine.generate(request_of([5, 6, 7])))[0]
+    error = together(engine.generate(request_of(range(5, 15))))[0]
     assert isinstance(error, EngineError)
     assert "not finite" in str(error)
     with torch.no_grad():
         weight.copy_(healthy)
-    request = request_of([5, 6, 8])
-    same(together(engine.generate(request))[0], naive(model, request))
+    requests = [request_of([5, 6, 8]), request_of(range(10, 35), "longer")]
+    for request, generation in zip(requests, together(*map(engine.generate, requests)), strict=True):
+        same(generation, naive(model, request))
 
 
 def test_the_context_limit(model: Any, request_of: Any, together: Any) -> None:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turngym.agents.engines.sampling import SamplingRows, draw
+from turngym.agents.engines.sampling import SamplingRows, _restrict, draw
 from turngym.agents.protocols import Sampling
 
 seeds = st.integers(0, 2**32 - 1)
@@ -104,6 +104,12 @@ def test_greedy_takes_the_first_of_the_most_likely_and_reports_a_point_mass() ->
 def test_top_k_of_one_is_certain() -> None:
     ids, logprobs = draw(torch.tensor([[0.0, 1.0]]), rows(1, top_k=1), np.array([0.1]))
     assert (ids, logprobs) == ([1], [0.0])
+
+
+def test_a_row_without_limits_keeps_every_token() -> None:
+    logprobs = torch.log_softmax(torch.tensor([[0.0, 0.0, -40.0, -50.0]]).expand(2, -1), -1)
+    options = SamplingRows.of([Sampling(), Sampling(top_p=0.999)])
+    assert torch.isfinite(_restrict(logprobs, options)).tolist() == [[True] * 4, [True, True, False, False]]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
