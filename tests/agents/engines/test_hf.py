@@ -466,6 +466,7 @@ def test_a_running_request_goes_on_with_new_weights(
 def test_training_mode_is_left_as_it_was_and_dropout_is_off(
     model: Any, request_of: Any, naive: Any, same: Any, together: Any
 ) -> None:
+    model.model.norm.register_forward_hook(lambda *_: None)  # so that its own forward pass is used
     request = request_of(range(5, 15))
     want = naive(model, request)
     model.train()
@@ -475,8 +476,9 @@ def test_training_mode_is_left_as_it_was_and_dropout_is_off(
     assert [module.training for module in model.modules()] == modes
 
     async def trained_meanwhile() -> Generation:
+        start = engine.stats.sampled_tokens
         task = asyncio.create_task(engine.generate(request))
-        while engine.stats.sampled_tokens < 3:
+        while engine.stats.sampled_tokens < start + 3:
             await asyncio.sleep(0)
         model.train()
         return await task
@@ -547,6 +549,25 @@ def test_one_loop_after_another_but_not_two_at_once(model: Any, request_of: Any,
         await task
 
     assert together(two_loops()) == [None]
+
+
+def test_a_driver_that_was_cancelled_fails_its_requests(
+    model: Any, request_of: Any, naive: Any, same: Any, together: Any
+) -> None:
+    engine = make_engine(model, slots=1)
+
+    async def cancelled() -> None:
+        tasks = [asyncio.create_task(engine.generate(request_of([5], name, max_tokens=100))) for name in "ab"]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        next(task for task in asyncio.all_tasks() if task.get_name() == "turngym-engine").cancel()
+        for task in tasks:
+            with pytest.raises(EngineError, match="stopped"):
+                await task
+        request = request_of([5, 6])
+        same(await engine.generate(request), naive(model, request))
+
+    assert together(cancelled()) == [None]
 
 
 def test_a_loop_that_was_closed_in_the_middle_leaves_the_engine_usable(
