@@ -14,10 +14,9 @@ MAX_CONTEXT = 2048
 def tiny_config() -> LlamaConfig:
     """The architecture.
 
-    Three layers learn to copy the digits of an earlier result in far fewer steps than two. All heads share
-    one head of keys and values: a decode step on a CPU spends most of its time reading them. The wide
-        initialisation matters: at
-    0.02, usual for large models, copying takes several times as many steps to appear.
+    Three layers learn to copy the digits of an earlier result in far fewer steps than two. All heads share one
+    head of keys and values: a decode step on a CPU spends most of its time reading them, and it learns no worse.
+    The width of the initialisation matters: at 0.035, and at 0.08, copying takes longer to appear.
     """
     tokenizer = tiny_tokenizer(model_max_length=MAX_CONTEXT)
     return LlamaConfig(
@@ -28,7 +27,7 @@ def tiny_config() -> LlamaConfig:
         num_attention_heads=4,
         num_key_value_heads=1,
         max_position_embeddings=MAX_CONTEXT,
-        initializer_range=0.08,
+        initializer_range=0.05,
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,

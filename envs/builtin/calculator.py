@@ -32,7 +32,7 @@ _MOST_OPERATIONS = 7
 _MOST_DRAWS = (
     1 + 4 * _MOST_OPERATIONS + 1
 )  # the count; per operation a split, an operator, an operand; a first operand
-SLIP = 1 / 6
+SLIP = 1 / 5
 """Share of calls in which the sloppy policy misreads a digit."""
 _ANSWER = re.compile(r"(?:The answer is )?(-?[0-9]{1,9})\.?")
 
@@ -56,7 +56,7 @@ def expert(task: Task, history: Sequence[Message], _rng: np.random.Generator) ->
 
 
 def sloppy(task: Task, history: Sequence[Message], rng: np.random.Generator) -> Message:
-    """Work like the expert, but slip in one call of six: a digit is wrong, and the work goes on from its result.
+    """Work like the expert, but slip in one call of five: a digit is wrong, and the work goes on from its result.
 
     Half of its answers are wrong. Whoever learns from it and from the reward must become better than it.
     """

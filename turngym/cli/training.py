@@ -71,7 +71,7 @@ def _next_steps(report: TrainReport) -> str:
         (
             "",
             "What to try next:",
-            f"  look at   {report.folder / 'curve.png'} and {report.folder / 'transcripts.txt'}",
+            f"  look at   {report.folder / 'curve.png'} and {report.folder / 'transcripts'}",
             f"  evaluate  turngym eval {env_id} --agent hf:{report.model} -n 500",
             f"  curves    tensorboard --logdir {report.folder / 'tensorboard'}",
             "  change    any key: turngym train CONFIG.toml --set algorithm.preset=rloo --set seed=1",
