@@ -9,7 +9,7 @@ from typing import Any
 from turngym.envs.errors import MissingExtra
 from turngym.evaluation.errors import EvaluationError
 from turngym.evaluation.records import CurvePoint
-from turngym.evaluation.report import EvalReport
+from turngym.evaluation.report import EvalReport, stored_reports
 from turngym.evaluation.store import RunStore
 
 try:
@@ -44,7 +44,7 @@ def reward_curve(
     points = [point for point in store.curve(phase) if point.reward is not None]
     if not points:
         raise EvaluationError(f"{store.path} has no scored episode of the phase {phase!r}: nothing to draw")
-    evaluations = _evaluations(store)
+    evaluations = stored_reports(store)
     has_success = any(point.success is not None for point in points)
     figure = Figure(figsize=(7.0, 5.4 if has_success else 3.2), dpi=150, layout="constrained")
     axes = figure.subplots(2 if has_success else 1, 1, sharex=True, squeeze=False)[:, 0]
@@ -70,16 +70,6 @@ def smoothed(values: Sequence[float], *, memory: float = 0.8) -> list[float]:
         weight = memory * weight + 1.0
         out.append(total / weight)
     return out
-
-
-def _evaluations(store: RunStore) -> dict[str, list[EvalReport]]:
-    """The reports that the store keeps, by phase, in order of steps."""
-    found: dict[str, list[EvalReport]] = {}
-    for phase, step in store.phases():
-        report = store.get_meta(f"report/{phase}/{step}")
-        if report is not None:
-            found.setdefault(phase, []).append(EvalReport.model_validate(report))
-    return found
 
 
 def _draw(

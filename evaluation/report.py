@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from turngym.evaluation.metrics import Interval, Moments, mean, proportion
 from turngym.evaluation.records import EpisodeSummary
+from turngym.evaluation.store import RunStore
 
 
 class _Record(BaseModel):
@@ -103,6 +104,16 @@ class EvalReport(_Record):
                 by_cause = ", ".join(f"{cause} {count}" for cause, count in sorted(causes.items()))
                 parts.append(f"{sum(causes.values())} {what} ({by_cause})")
         return ", ".join(parts)
+
+
+def stored_reports(store: RunStore) -> dict[str, list[EvalReport]]:
+    """The reports of finished evaluations that a store keeps, by phase, in order of steps."""
+    found: dict[str, list[EvalReport]] = {}
+    for phase, step in store.phases():
+        report = store.get_meta(f"report/{phase}/{step}")
+        if report is not None:
+            found.setdefault(phase, []).append(EvalReport.model_validate(report))
+    return found
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +11,9 @@ import gymnasium
 import pytest
 from pydantic import BaseModel
 
+import turngym
 from turngym.envs import check, make
-from turngym.trainer.config import TrainConfig, parse_config
+from turngym.trainer.config import TrainConfig, load_config
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -44,9 +44,13 @@ def test_the_readme_s_environment_keeps_every_law(stock: types.ModuleType):
     assert make("demo/Stock-v0", split="test").split == "test"
 
 
-def test_the_readme_s_configuration_is_one(stock: types.ModuleType):
-    config = parse_config(tomllib.loads(block("toml", "demo/Stock-v0")))
-    assert config.env.id == "demo/Stock-v0"
+def test_the_readme_s_configuration_trains(stock: types.ModuleType, tmp_path: Path):
+    text = block("toml", "demo/Stock-v0")
+    (tmp_path / "stock.toml").write_text(text, encoding="utf-8")
+    # As written there, but for the number of steps and episodes.
+    short = ["steps=1", "sft.steps=2", "sft.episodes=8", "rollout.groups_per_step=2", "eval.tasks=2"]
+    config = load_config(tmp_path / "stock.toml", short)
+    assert turngym.train(config, out=tmp_path / "run").steps == 1
 
 
 def test_the_readme_s_python_face_runs(capsys: pytest.CaptureFixture[str]):

@@ -34,13 +34,15 @@ Positive = Annotated[float, Field(gt=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 
 UNBIASED_KL = frozenset({("reward", "k1"), ("loss", "k2"), ("loss", "k1+"), ("loss", "k3+")})
-"""Places and estimators that have the gradient of KL(π‖π_ref), on-policy and at γ = 1: see `losses/kl.py`."""
+"""Places and estimators whose gradient is that of a KL to the reference, on-policy: k1 in the reward has
+that of KL(π‖π_ref) over whole episodes (at γ = 1), the others have that of its sum over tokens with their
+contexts held fixed. See `losses/kl.py`."""
 
 
 class Algorithm(BaseModel):
     """One row of the table: every choice that makes an algorithm."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     name: str
     """What it is called in logs and reports."""

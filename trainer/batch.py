@@ -189,7 +189,9 @@ def _rows(
             continue
         # A turn that sampled nothing pays the last token before it; with none at all there is nowhere to pay.
         home = max((t for t in last_action_of_turn if t <= index), default=None)
-        if home is None or not math.isfinite(turn_record.reward):
+        if not math.isfinite(turn_record.reward):
+            raise UnplacedReward(f"turn {index} of task {trajectory.task_id} earned {turn_record.reward}")
+        if home is None:
             raise UnplacedReward(
                 f"turn {index} of task {trajectory.task_id} earned {turn_record.reward}, "
                 "but the episode has no action token at or before it"

@@ -78,7 +78,9 @@ def write_folder(place: Path, write: Callable[[Path], object]) -> None:
             _remove(place)
         unfinished.rename(place)
         _sync_folder(place.parent)
-    except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+    except (
+        Exception
+    ) as error:  # torch reports a full disk as RuntimeError, safetensors as an error of its own
         shutil.rmtree(unfinished, ignore_errors=True)
         raise CheckpointError(
             f"cannot write {place}: {error}. What was saved before is untouched: "
@@ -103,8 +105,9 @@ def load_state(checkpoint: Path) -> dict[str, Any]:
 
 def clean(folder: Path) -> None:
     """Remove what a killed process left unfinished."""
-    for path in folder.glob(f"{_UNFINISHED}*"):
-        shutil.rmtree(path, ignore_errors=True)
+    for pattern in (f"{_UNFINISHED}*", f".{_UNFINISHED}*"):  # the second: a model inside of one
+        for path in folder.glob(pattern):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _write(path: Path, state: Mapping[str, Any], write_model: Callable[[Path], object]) -> None:

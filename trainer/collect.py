@@ -20,13 +20,9 @@ from turngym.envs.tasks import Task, TaskSet, iterate
 from turngym.evaluation.records import EpisodeSummary
 from turngym.evaluation.store import RunStore
 from turngym.trainer.config import EnvConfig, RolloutConfig
-from turngym.trainer.errors import ConfigError, TrainerError
+from turngym.trainer.errors import ConfigError
 
 _ENDLESS_DRAWS = 10_000
-
-
-class NothingToLearn(TrainerError, RuntimeError):
-    """Not one episode of a step can be trained on."""
 
 
 class TaskOrder:
@@ -103,7 +99,7 @@ class Collected:
     """What a step learns from, and the figures of all that it played."""
 
     trajectories: tuple[Trajectory, ...]
-    """Episodes to train on, in the order of their requests."""
+    """Episodes to train on, in the order of their requests; none where every episode was left out."""
     groups: tuple[int, ...]
     """The group of each."""
     figures: Mapping[str, float]
@@ -129,7 +125,6 @@ async def collect(
     where an algorithm compares the members of a group, one that is left alone is dropped too.
 
     Raises:
-        NothingToLearn: not one episode is left.
         StoreError: the episodes cannot be stored.
     """
     started = perf_counter()
@@ -151,12 +146,6 @@ async def collect(
             played.update(((request.task.id, request.sample), trajectory) for request, trajectory in batch)
     in_order = [(request, played[request.task.id, request.sample]) for request in requests]
     kept, reasons = _choose(in_order, needs_group=needs_group)
-    if not kept:
-        why = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
-        raise NothingToLearn(
-            f"step {step}: none of {len(requests)} episodes can be trained on ({why}). "
-            "The run store holds their errors"
-        )
     figures = _figures(summaries, list(played.values()), perf_counter() - started)
     figures["left_out_share"] = sum(reasons.values()) / len(requests)
     trajectories, groups = (

@@ -30,7 +30,7 @@ def _schedule(name: str) -> str:
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 class EnvConfig(_Section):
@@ -106,7 +106,7 @@ class RolloutConfig(_Section):
     """The most tokens of one turn."""
     max_turns: int = Field(default=16, ge=1)
     """Actions after which an episode is cut."""
-    max_tokens: int = Field(default=4096, ge=2)
+    max_tokens: int = Field(default=2048, ge=2)
     """Tokens of an episode's context."""
     max_seconds: float = Field(default=600.0, gt=0)
     """Wall time of an episode."""

@@ -1,7 +1,7 @@
 """Errors of the trainer.
 
 TrainerError(Exception)
-├── UnplacedReward(ValueError)     a reward with no action token to sit on
+├── UnplacedReward(ValueError)     a reward with no action token to sit on, or one that is no number
 ├── ConfigError(ValueError)        a configuration that cannot work; says which key and what to write
 ├── HealthError(RuntimeError)      training was stopped: NaN, collapsed entropy, engine and trainer disagree
 └── CheckpointError(RuntimeError)  a checkpoint that cannot be written or resumed from
@@ -15,7 +15,7 @@ class TrainerError(Exception):
 
 
 class UnplacedReward(TrainerError, ValueError):
-    """An episode earned a reward, but it has no action token to pay it to."""
+    """An episode earned a reward, but it has no action token to pay it to, or the reward is not finite."""
 
 
 class ConfigError(TrainerError, ValueError):

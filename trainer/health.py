@@ -13,7 +13,7 @@ from turngym.trainer.errors import HealthError
 class HealthBounds(BaseModel):
     """What still counts as healthy."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
     min_entropy: float = Field(default=1e-3, ge=0)
     """Nats per action token; below it the policy no longer explores, and groups have nothing to compare. 0 =

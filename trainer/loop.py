@@ -133,12 +133,13 @@ class _Loop:
         before = await self.evaluate(0)
         self.progress.begin("train", config.steps, run.step)
         while run.step < config.steps:
+            # At the start of a step, so that a run that was killed during an evaluation finishes it first.
+            if run.step and config.eval.every and run.step % config.eval.every == 0:
+                await self.evaluate(run.step)
             figures = await self.train_step(run.step + 1)
             self.progress.step(run.step, figures)
             if run.step % config.checkpoint.every == 0 or run.step == config.steps:
                 run.save()
-            if config.eval.every and run.step % config.eval.every == 0 and run.step < config.steps:
-                await self.evaluate(run.step)
         after = await self.evaluate(run.step) if run.step else before
         return before, after
 
@@ -169,15 +170,18 @@ class _Loop:
             )
         )
         figures = dict(collected.figures)
-        figures |= learn(
-            run.learner,
-            algorithm,
-            collected.trajectories,
-            collected.groups,
-            seed=config.seed,
-            step=step,
-            train_policy=step > config.critic.warmup_steps or not algorithm.critic,
-        )
+        if collected.trajectories:
+            figures |= learn(
+                run.learner,
+                algorithm,
+                collected.trajectories,
+                collected.groups,
+                seed=config.seed,
+                step=step,
+                train_policy=step > config.critic.warmup_steps or not algorithm.critic,
+            )
+        else:
+            self.progress.say(f"step {step}: no episode is left to learn from; the weights stay as they are")
         await run.engine.update_weights(None, policy_version=step)
         run.step = step
         self.trackers.log("train", step, figures)

@@ -89,27 +89,47 @@ class Optimiser:
         """Learning rate of the next step."""
         return learning_rate(self.updates, **self._plan)  # type: ignore[arg-type]
 
-    def step(self) -> float:
-        """Apply the accumulated gradient and clear it.
+    def collect(self) -> None:
+        """Add the gradients of 16-bit weights to float32 sums, and clear them.
 
-        Returns:
-            The gradient's norm before clipping. If it is not finite, nothing was applied.
+        To be called after each backward pass of several: sums of many small gradients in bfloat16 stop growing.
         """
-        gradients = [p.grad for p in self._live.values() if p.grad is not None]
-        norm = float(torch.nn.utils.get_total_norm([g.float() for g in gradients])) if gradients else 0.0
-        if math.isfinite(norm):
-            scale = min(1.0, self._max_grad_norm / (norm + 1e-6))
-            for name, live in self._live.items():
-                self._master[name].grad = (
-                    None if live.grad is None else live.grad.to(self._master[name].dtype) * scale
-                )
-            for group in self._adam.param_groups:
-                group["lr"] = self.lr
-            self._adam.step()
-            self._copy_masters()
-            self.updates += 1
+        for name, live in self._live.items():
+            master = self._master[name]
+            if master is not live and live.grad is not None:
+                new = live.grad.to(master.dtype)
+                master.grad = new if master.grad is None else master.grad.add_(new)
+                live.grad = None
+
+    def gradient_norm(self) -> float:
+        """The norm of all accumulated gradients together; 0 if there are none."""
+        self.collect()
+        gradients = [master.grad for master in self._master.values() if master.grad is not None]
+        return float(torch.nn.utils.get_total_norm(gradients)) if gradients else 0.0
+
+    def apply(self, norm: float) -> None:
+        """Scale the gradient down to `max_grad_norm`, take the step, and clear the gradient.
+
+        Args:
+            norm: from `gradient_norm`.
+        """
+        scale = min(1.0, self._max_grad_norm / (norm + 1e-6))
+        for master in self._master.values():
+            if master.grad is not None:
+                master.grad.mul_(scale)
+        for group in self._adam.param_groups:
+            group["lr"] = self.lr
+        self._adam.step()
+        self._copy_masters()
+        self.updates += 1
         self.zero_grad()
-        return norm
+
+    @torch.no_grad()
+    def continue_from(self, other: Optimiser) -> None:
+        """Take over the float32 masters of the optimiser that worked on the same weights before."""
+        for name, master in other._master.items():
+            if master is not other._live[name]:
+                self._master[name].copy_(master)
 
     @torch.no_grad()
     def _copy_masters(self) -> None:
@@ -148,3 +168,20 @@ class Optimiser:
             for name, master in state["masters"].items():
                 self._master[name].copy_(master)
         self.updates = int(state["updates"])
+
+
+def step_together(optimisers: Iterable[Optimiser]) -> float:
+    """Take one step with each of some optimisers, or, if the gradient is not finite, with none.
+
+    Returns:
+        The norm of all their gradients together before clipping. Each clips its own.
+    """
+    optimisers = tuple(optimisers)
+    norms = [optimiser.gradient_norm() for optimiser in optimisers]
+    norm = math.hypot(*norms)
+    for optimiser, own in zip(optimisers, norms, strict=True):
+        if math.isfinite(norm):
+            optimiser.apply(own)
+        else:
+            optimiser.zero_grad()
+    return norm

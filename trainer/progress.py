@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live display on a terminal, one line per step elsewhere."""
+"""What a person sees while a run goes on: a live display on a terminal, lines of figures elsewhere."""
 
 from __future__ import annotations
 
@@ -77,11 +77,13 @@ class SilentProgress:
 
 
 class PlainProgress(SilentProgress):
-    """One line per step, for logs."""
+    """For logs: a line for the first and the last step of a part, and for at most one step a second between."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, every_s: float = 1.0) -> None:
         self._stream = stream
+        self._every_s = every_s
         self._clock = _Clock()
+        self._said_at: float | None = None
 
     def say(self, text: str) -> None:
         """One line."""
@@ -90,10 +92,15 @@ class PlainProgress(SilentProgress):
     def begin(self, what: str, total: int, done: int = 0) -> None:
         """Start the clock of a part."""
         self._clock = _Clock(what, total, done)
+        self._said_at = None
 
     def step(self, number: int, figures: Mapping[str, float]) -> None:
-        """One line of figures."""
+        """A line of figures, if it is due."""
         self._clock.done = number
+        now = perf_counter()
+        if self._said_at is not None and number < self._clock.total and now - self._said_at < self._every_s:
+            return
+        self._said_at = now
         figures_text = "  ".join(f"{heading} {text}" for heading, text in _shown(figures))
         self.say(
             f"{self._clock.what} {number}/{self._clock.total}  {figures_text}  {self._clock.left()} left"

@@ -55,7 +55,7 @@ def write_results(run: Run, report: TrainReport) -> None:
         CheckpointError: the model cannot be written.
     """
     checkpoint.write_folder(report.model, run.write_model)
-    if report.steps:
+    if any(point.reward is not None for point in run.store.curve("train")):
         reward_curve(
             run.store, run.folder / "curve.png", title=f"{run.config.algorithm.name} on {run.config.env.id}"
         )

@@ -29,6 +29,12 @@ from turngym.trainer.forward import check_model, disable_dropout
 from turngym.trainer.optim import Optimiser
 from turngym.trainer.update import Learner
 
+CHECKPOINTS = "checkpoints"
+"""Folder of the checkpoints."""
+
+REFERENCE = "reference"
+"""Folder of the policy that a KL term holds on to."""
+
 WARM_START = "warm-start"
 """Folder of an unfinished warm start."""
 
@@ -64,7 +70,7 @@ class Run:
     @property
     def checkpoints(self) -> Path:
         """Where checkpoints are kept."""
-        return self.folder / "checkpoints"
+        return self.folder / CHECKPOINTS
 
     def save(self) -> Path:
         """Write the checkpoint of the steps completed.
@@ -98,9 +104,15 @@ class Run:
         state = {"optimiser": optimiser.state_dict()}
         checkpoint.save(self.folder / WARM_START, optimiser.updates, state, self.write_model, keep=1)
 
-    def end_warm_start(self) -> None:
-        """Write the checkpoint that training begins at."""
+    def end_warm_start(self, optimiser: Optimiser) -> None:
+        """Write the checkpoint that training begins at: what learns from now on starts from what was imitated.
+
+        Args:
+            optimiser: of the warm start.
+        """
         self.warm, self.warm_optimiser = True, None
+        self.learner = build_learner(self.config, self.loaded.model)
+        self.learner.optimisers[0].continue_from(optimiser)
         self.save()
         shutil.rmtree(self.folder / WARM_START, ignore_errors=True)
 
@@ -113,7 +125,7 @@ class Run:
         learns."""
         if not self.config.algorithm.kl_coef or self.learner.reference is not None:
             return
-        place = self.folder / "reference"
+        place = self.folder / REFERENCE
         if not place.exists():
             checkpoint.write_folder(place, self.write_model)
         loaded = load_model(str(place), device=self.config.model.device, dtype=self.config.model.dtype)
@@ -141,18 +153,24 @@ def open_run(config: TrainConfig, folder: Path, *, resume: bool) -> Run:
         raise ConfigError(
             f"{folder} holds a run already: add --resume to go on with it, or choose another --out"
         )
+    parts = [name for name in (CHECKPOINTS, WARM_START, REFERENCE) if (folder / name).exists()]
+    if parts and not place.exists():
+        raise ConfigError(
+            f"{folder} holds {', '.join(parts)} of a run, but not its {STORE_NAME}: "
+            "bring that file back, or choose another --out"
+        )
     with contextlib.ExitStack() as on_error:
         if place.exists():
             store = on_error.enter_context(RunStore(place))
             _check_same_run(store, config)
-        last = checkpoint.latest(folder / "checkpoints")
+        last = checkpoint.latest(folder / CHECKPOINTS)
         last_warm = checkpoint.latest(folder / WARM_START) if last is None else None
         loaded = _load_model(config, str(last or last_warm or config.model.path))
         if not place.exists():  # nothing is written for a model that cannot be loaded
             store = on_error.enter_context(RunStore(place))
         (folder / "config.toml").write_text(to_toml(config), encoding="utf-8")
         store.set_meta("config", config.model_dump(mode="json"))
-        for unfinished in (folder, folder / "checkpoints", folder / WARM_START):
+        for unfinished in (folder, folder / CHECKPOINTS, folder / WARM_START):
             checkpoint.clean(unfinished)
         run = _assemble(config, folder, store, loaded, None if last is None else checkpoint.load_state(last))
         if last_warm is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from turngym.trainer.errors import HealthError
 from turngym.trainer.forward import hidden_states, read_policy, recomputed_trunk, trunk_of
 from turngym.trainer.losses.aggregate import Normaliser, aggregate
 from turngym.trainer.microbatch import microbatches
-from turngym.trainer.optim import Optimiser
+from turngym.trainer.optim import Optimiser, step_together
 
 
 def sft_optimiser(model: Any, config: SftConfig, optim: OptimConfig) -> Optimiser:
@@ -65,17 +65,27 @@ def imitate(
             continue
         batch = pack(chosen, range(len(chosen)))
         with recomputed_trunk(model, enabled=optim.recompute):
-            figures = imitation_gradient(model, batch, micro_batch_tokens=optim.micro_batch_tokens)
-        figures |= {"lr": optimiser.lr, "grad_norm": optimiser.step()}
+            figures = imitation_gradient(
+                model, batch, micro_batch_tokens=optim.micro_batch_tokens, collect=optimiser.collect
+            )
+        figures |= {"lr": optimiser.lr, "grad_norm": step_together([optimiser])}
         if not all(map(math.isfinite, figures.values())):
             raise HealthError(f"warm start, step {step}: {figures}. Try a lower sft.lr")
         yield figures
 
 
-def imitation_gradient(model: Any, batch: Batch, *, micro_batch_tokens: int) -> dict[str, float]:
+def imitation_gradient(
+    model: Any, batch: Batch, *, micro_batch_tokens: int, collect: Callable[[], None] = lambda: None
+) -> dict[str, float]:
     """Add the gradient of the mean cross-entropy of the batch's action tokens, each counted once.
 
         L = −(1/N) Σ_t log π(a_t | what came before)
+
+    Args:
+        model: the policy.
+        batch: the episodes to imitate.
+        micro_batch_tokens: positions of a micro-batch, padding included.
+        collect: called after the backward pass of each micro-batch.
 
     Returns:
         The loss, and the entropy of the policy at these tokens; both in nats per token.
@@ -90,6 +100,7 @@ def imitation_gradient(model: Any, batch: Batch, *, micro_batch_tokens: int) -> 
         weights = Normaliser(normaliser.token_weight.to(model.device))
         loss = aggregate(-reading.logprobs, rows.is_action, episode, weights)
         loss.backward()
+        collect()
         totals["loss"] += float(loss.detach())
         totals["entropy"] += float(aggregate(reading.entropy.detach(), rows.is_action, episode, weights))
     return totals
@@ -104,7 +115,7 @@ class _Order:
         self._waiting: list[int] = []
 
     def take(self, tokens: int) -> list[Trajectory]:
-        """The next episodes, until they have that many tokens or every one has come once."""
+        """The next episodes, until they have that many tokens or there are as many as there are episodes in all."""
         taken: list[Trajectory] = []
         size = 0
         while size < tokens and len(taken) < len(self._trajectories):

@@ -106,14 +106,20 @@ class _TensorBoard:
 
 
 class _Service:
-    """Weights & Biases, and Trackio, which spells the same three calls."""
+    """Weights & Biases, and Trackio, which spells the same calls but knows no metric as an axis."""
 
     def __init__(self, module: str, project: str, folder: Path, config: TrainConfig) -> None:
         self._library = _library(module, module)
         self._library.init(project=project, name=folder.name, config=config.model_dump(mode="json"))
+        self._phases: set[str] = set()
 
     def log(self, phase: str, step: int, figures: Mapping[str, float]) -> None:
-        self._library.log({f"{phase}/{name}": value for name, value in figures.items()}, step=step)
+        # Each phase counts its own steps: on one axis for all, wandb drops what would go backwards.
+        if phase not in self._phases and hasattr(self._library, "define_metric"):
+            self._library.define_metric(f"{phase}/*", step_metric=f"{phase}/step")
+        self._phases.add(phase)
+        named = {f"{phase}/{name}": value for name, value in figures.items()}
+        self._library.log(named | {f"{phase}/step": step})
 
     def close(self) -> None:
         self._library.finish()

@@ -27,7 +27,7 @@ from turngym.trainer.losses.policy import is_clipped
 from turngym.trainer.losses.value import value_loss
 from turngym.trainer.metrics import Tally, tally_gap, tally_ratio
 from turngym.trainer.microbatch import MicroBatch, final_positions, microbatches, minibatches
-from turngym.trainer.optim import Optimiser
+from turngym.trainer.optim import Optimiser, step_together
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +124,13 @@ def update(
         norm is not finite, that step was not applied and the rest were not taken.
     """
     step = _Step(learner, algorithm, batch, targets, reading, policy_version, train_policy, Tally())
+    # The critic's optimiser is the last one, and the only one where it shares the policy's trunk.
     own_trunk = () if learner.critic is None or learner.critic.trunk is None else (learner.critic.trunk,)
     with recomputed_trunk(learner.model, *own_trunk, enabled=learner.recompute):
         for epoch in range(algorithm.epochs):
             for number, episodes in enumerate(minibatches(batch.episodes, algorithm.minibatches, generator)):
                 step.accumulate(episodes, compare_engine=epoch == number == 0)
-                norm = math.hypot(*(optimiser.step() for optimiser in learner.optimisers))
+                norm = step_together(learner.optimisers if train_policy else learner.optimisers[-1:])
                 step.tally.optimiser_step(norm)
                 if not math.isfinite(norm):
                     return step.tally.figures()
@@ -183,7 +184,13 @@ class _Step:
     def _losses(self, part: MicroBatch, *, compare_engine: bool) -> dict[str, Tensor]:
         """The terms of the loss, one number per token each."""
         batch = self.batch
-        policy, value = _forward(self.learner, batch, part, entropy_gradient=self.algorithm.entropy_coef > 0)
+        policy, value = _forward(
+            self.learner,
+            batch,
+            part,
+            entropy_gradient=self.algorithm.entropy_coef > 0,
+            train_trunk=self.train_policy,
+        )
         if compare_engine:
             # Only before the first optimiser step do the weights still say what they said to the engine.
             fresh = part.of(batch.policy_version == self.policy_version)
@@ -206,7 +213,9 @@ class _Step:
             ),
             "entropy_bonus": policy.entropy,
         }
-        if algorithm.kl_coef and self._read.reference_logprobs is not None:
+        if algorithm.kl_coef:
+            if self._read.reference_logprobs is None:
+                raise ValueError(f"{algorithm.name} has a KL term, and the learner no reference policy")
             reference = self._here(part, self._read.reference_logprobs, logprobs)
             self.tally.mean(
                 "kl_reference", KL_ESTIMATORS["k3"](logprobs.detach(), reference, is_action), is_action
@@ -240,8 +249,10 @@ class _Step:
             losses[name] = aggregate(values, is_action, episode, local)
         self.tally.losses(losses)
         terms = [weights[name] * loss for name, loss in losses.items() if weights[name]]
-        if with_gradient:
+        if with_gradient and terms:
             torch.stack(terms).sum().backward()
+            for optimiser in self.learner.optimisers:
+                optimiser.collect()
 
     def _weights(self) -> dict[str, float]:
         critic = self.learner.critic
@@ -266,8 +277,14 @@ class _Step:
 
 
 def _forward(
-    learner: Learner, batch: Batch, part: MicroBatch, *, entropy_gradient: bool = False
+    learner: Learner,
+    batch: Batch,
+    part: MicroBatch,
+    *,
+    entropy_gradient: bool = False,
+    train_trunk: bool = True,
 ) -> tuple[PolicyReading, ValueReading | None]:
+    """Read policy and critic; without `train_trunk`, the critic's loss does not reach the policy's trunk."""
     model = learner.model
     rows = part.tokens(batch, model.device)
     hidden = hidden_states(trunk_of(model), rows)
@@ -281,7 +298,7 @@ def _forward(
     if learner.critic is None:
         return policy, None
     finals = final_positions(batch)[part.rows].to(model.device)
-    return policy, learner.critic.read(hidden, rows, finals)
+    return policy, learner.critic.read(hidden if train_trunk else hidden.detach(), rows, finals)
 
 
 def _logprobs_of(model: Any, temperature: float, batch: Batch, part: MicroBatch) -> Tensor:

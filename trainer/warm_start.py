@@ -13,6 +13,7 @@ from typing import Final
 from turngym.agents.runner import EpisodeRequest, MakeEnv
 from turngym.agents.types import Trajectory
 from turngym.trainer.collect import TaskOrder, collect, group_requests
+from turngym.trainer.errors import HealthError
 from turngym.trainer.preflight import teacher_policy
 from turngym.trainer.progress import Progress
 from turngym.trainer.run import Run
@@ -41,6 +42,7 @@ async def warm_start(
 
     Raises:
         Stopped: somebody asked the run to end; it was saved.
+        HealthError: not one of the policy's episodes can be imitated, or the loss is not finite.
     """
     sft, optim = run.config.sft, run.config.optim
     if run.warm or sft is None:
@@ -74,7 +76,7 @@ async def warm_start(
         run.save_warm_start(optimiser)
         raise
     await run.engine.update_weights(None, policy_version=0)
-    run.end_warm_start()
+    run.end_warm_start(optimiser)
 
 
 async def _played(
@@ -109,4 +111,10 @@ async def _played(
         rollout=config.rollout,
         needs_group=False,
     )
+    if not collected.trajectories:
+        why = ", ".join(f"{count} {reason}" for reason, count in collected.reasons.items())
+        raise HealthError(
+            f"warm start: none of {len(requests)} episodes of the policy {sft.policy!r} can be imitated ({why}). "
+            "The run store holds their errors"
+        )
     return collected.trajectories

@@ -124,9 +124,11 @@ def test_a_turn_that_sampled_nothing_pays_the_last_token_before_it(build_traject
     assert batch.rewards.tolist() == [[0, 0, 1.25, 0]]
 
 
-@pytest.mark.parametrize("reward", [1.0, math.nan, math.inf])
-def test_law_04_a_reward_with_no_action_token_to_sit_on_raises(build_trajectory, reward):
-    with pytest.raises(UnplacedReward, match="no action token"):
+@pytest.mark.parametrize(
+    ("reward", "why"), [(1.0, "no action token"), (math.nan, "earned nan$"), (math.inf, "earned inf$")]
+)
+def test_law_04_a_reward_with_no_place_to_sit_on_raises(build_trajectory, reward, why):
+    with pytest.raises(UnplacedReward, match=why):
         pack([build_trajectory([((1, 2), (), reward)])], [0])
 
 

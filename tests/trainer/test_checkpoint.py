@@ -88,6 +88,29 @@ def test_a_damaged_state_is_a_clear_error(tmp_path):
         checkpoint.load_state(place)
 
 
+def test_whatever_fails_while_writing_leaves_nothing_behind(tmp_path):
+    class SafetensorError(Exception):
+        pass
+
+    def full(path):
+        (path / "half").touch()
+        raise SafetensorError("I/O error: No space left on device")
+
+    with pytest.raises(CheckpointError, match=r"No space left on device.*free some space"):
+        checkpoint.write_folder(tmp_path / "final", full)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_was_writing_is_removed(tmp_path):
+    place = _save(tmp_path, 1)
+    unfinished = tmp_path / ".unfinished-step-000002"
+    for leftover in (unfinished, tmp_path / f".{unfinished.name}.new-k3j4h5"):
+        leftover.mkdir()
+        (leftover / "model.safetensors").touch()
+    checkpoint.clean(tmp_path)
+    assert list(tmp_path.iterdir()) == [place]
+
+
 def test_a_folder_is_replaced_whole(tmp_path):
     place = tmp_path / "final"
     checkpoint.write_folder(place, lambda path: (path / "old").touch())

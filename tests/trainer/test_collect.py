@@ -11,7 +11,7 @@ from turngym.agents.types import Action, Tokens
 from turngym.envs import ListTasks, Task, make
 from turngym.envs.messages import assistant, user
 from turngym.evaluation.store import RunStore
-from turngym.trainer.collect import NothingToLearn, TaskOrder, collect, group_requests
+from turngym.trainer.collect import TaskOrder, collect, group_requests
 from turngym.trainer.config import EnvConfig, RolloutConfig
 from turngym.trainer.errors import ConfigError
 
@@ -162,11 +162,14 @@ def test_an_episode_without_a_sampled_token_is_left_out(store):
     assert len(collected.trajectories) == 5
 
 
-def test_a_step_without_one_usable_episode_is_an_error_that_says_why(store):
+def test_a_step_without_one_usable_episode_has_figures_and_reasons_and_nothing_else(store):
     requests = _requests()
     failing = {(request.task.target, request.sample) for request in requests}
-    with pytest.raises(NothingToLearn, match=r"step 1: none of 6 .*6 failed \(infrastructure\).*run store"):
-        _collect(Guesser(failing), requests, store)
+    collected = _collect(Guesser(failing), requests, store)
+    assert collected.trajectories == collected.groups == ()
+    assert collected.reasons == {"failed (infrastructure)": 6}
+    assert collected.figures["failed_share"] == 1.0
+    assert "reward" not in collected.figures
     assert len(store.done("train", 1)) == 6
 
 

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -184,6 +185,94 @@ def test_an_interrupted_warm_start_goes_on_with_the_same_numbers(tmp_path):
     assert not (tmp_path / "parts" / "warm-start").exists()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_training_begins_at_the_weights_that_the_warm_start_ended_with(tmp_path, dtype):
+    changes = {"sft": {"policy": "random", "episodes": 20, "steps": 5}, "steps": 1}
+    changes |= {"model": {"path": "tiny", "device": "cpu", "dtype": dtype}, "optim": {"lr": 1e-12}}
+    _train(tmp_path / "warm", **changes | {"steps": 0})
+    _train(tmp_path / "run", **changes)
+    _train(tmp_path / "cold", **{key: value for key, value in changes.items() if key != "sft"})
+    warm, after, cold = (_weights(tmp_path / name) for name in ("warm", "run", "cold"))
+    assert all(torch.allclose(value, warm[name], atol=1e-6, rtol=0) for name, value in after.items())
+    assert not all(torch.allclose(value, cold[name], atol=1e-6, rtol=0) for name, value in after.items())
+
+
+def test_a_separate_critic_begins_at_the_policy_after_the_warm_start(tmp_path):
+    changes = {"sft": {"policy": "random", "episodes": 20, "steps": 5}, "steps": 0}
+    changes |= {"algorithm": {"preset": "ppo"}, "critic": {"trunk": "separate"}}
+    _train(tmp_path, **changes)
+    policy = _weights(tmp_path)
+    critic = torch.load(tmp_path / "checkpoints" / "step-000000" / "trainer.pt", weights_only=True)["critic"]
+    copied = {
+        name.removeprefix("trunk."): value for name, value in critic.items() if name.startswith("trunk.")
+    }
+    assert copied
+    assert all(torch.equal(value, policy[f"model.{name}"]) for name, value in copied.items())
+
+
+def test_an_evaluation_that_was_interrupted_is_finished(tmp_path):
+    changes = {"eval": {"split": "train", "tasks": 4, "every": 2}}
+    _train(tmp_path / "whole", make_agent=scripted, **changes)
+    stopped = _train(tmp_path / "parts", make_agent=interrupted_at(4), **changes)
+    assert stopped.interrupted
+    with RunStore(tmp_path / "parts", read_only=True) as store:
+        assert store.get_meta("report/eval/train/4") is None
+    _train(tmp_path / "parts", make_agent=scripted, resume=True, **changes)
+    with RunStore(tmp_path / "parts", read_only=True) as store:
+        assert [step for step in range(7) if store.get_meta(f"report/eval/train/{step}")] == [0, 2, 4, 6]
+    assert _records(tmp_path / "parts") == _records(tmp_path / "whole")
+
+
+def interrupted_at(step):
+    """Makes scripted agents; somebody presses Ctrl-C as the evaluation after so many steps begins."""
+
+    def make_agent(run, temperature):
+        played = scripted(run, temperature)
+        start, pressed = played.start, []
+
+        def counted(episode):
+            if run.step == step and episode.noise.step != step + 1 and not pressed:  # not training
+                pressed.append(True)
+                os.kill(os.getpid(), signal.SIGINT)
+            return start(episode)
+
+        played.start = counted
+        return played
+
+    return make_agent
+
+
+def test_a_step_in_which_every_episode_failed_is_judged_by_the_health_guard(tmp_path):
+    def broken(run, temperature):
+        def script(episode):
+            raise OSError("no route to the machine")
+            yield
+
+        return ScriptedAgent(script)
+
+    with pytest.raises(HealthError, match="step 1: 100% of the episodes failed"):
+        _train(tmp_path, make_agent=broken)
+    assert (tmp_path / "checkpoints" / "step-000001").exists()
+    stream = io.StringIO()
+    report = _train(
+        tmp_path / "patient",
+        make_agent=broken,
+        steps=1,
+        health={"max_failed_share": 1.0},
+        progress=PlainProgress(stream),
+    )
+    assert report.steps == 1
+    assert "step 1: no episode is left to learn from" in stream.getvalue()
+
+
+def test_parts_of_a_run_without_its_store_are_not_mistaken_for_a_new_run(tmp_path):
+    _train(tmp_path, make_agent=scripted, steps=2)
+    (tmp_path / "run.sqlite").unlink()
+    for resume in (False, True):
+        with pytest.raises(ConfigError, match=r"holds checkpoints of a run, but not its run\.sqlite"):
+            _train(tmp_path, make_agent=scripted, steps=2, resume=resume)
+
+
 def test_a_finished_run_can_be_resumed_and_lengthened(tmp_path):
     _train(tmp_path, make_agent=scripted, steps=2)
     assert _train(tmp_path, make_agent=scripted, steps=2, resume=True).steps == 2
@@ -259,11 +348,14 @@ def test_a_policy_learns(tmp_path):
     assert sum(rewards[-3:]) / 3 > 0.9
 
 
+# Every step is a line, so that a test can see where the run is.
 _PROGRAM = """
 import sys
 from turngym.trainer.config import load_config
 from turngym.trainer.loop import train
-train(load_config(sys.argv[1]), out=sys.argv[2], resume=True)
+from turngym.trainer.progress import PlainProgress
+progress = PlainProgress(sys.stderr, every_s=0.0)
+train(load_config(sys.argv[1]), out=sys.argv[2], resume=True, progress=progress)
 """
 
 
@@ -287,8 +379,10 @@ def test_law_13_after_kill_9_at_any_moment_a_resumed_run_ends_with_the_same_reco
     evaluation = {"split": "train", "tasks": 4, "samples": 2, "every": 2}
     sft = {"policy": "random", "episodes": 20, "steps": 5}
     config = _write_config(tmp_path, eval=evaluation, sft=sft)
+    began = time.monotonic()
     whole = _start(config, tmp_path / "whole")
     _, said = whole.communicate(timeout=300)
+    whole_s = time.monotonic() - began
     assert whole.returncode == 0, said
     signs = ("Playing", "warm start 3", "at step 0", "train 1/", "train 3/", "at step 4", "train 6/")
     for moment, sign in enumerate(signs):
@@ -300,12 +394,36 @@ def test_law_13_after_kill_9_at_any_moment_a_resumed_run_ends_with_the_same_reco
         time.sleep(0.02 * moment)
         process.kill()
         process.communicate()
-    last = _start(config, tmp_path / "parts")
+    folders = [tmp_path / "parts", *_killed_at_random(config, tmp_path, whole_s)]
+    for folder in folders:
+        _finishes_like_the_whole(config, folder, tmp_path / "whole")
+
+
+def _killed_at_random(config: Path, tmp_path: Path, whole_s: float) -> list[Path]:
+    """Folders of runs that were killed and resumed until there were enough kills; a new one for each that ended."""
+    rng = random.Random(0)
+    kills, folders = int(os.environ.get("TURNGYM_TEST_KILLS", "3")), [tmp_path / "random-0"]
+    while kills:
+        process = _start(config, folders[-1])
+        try:
+            _, said = process.communicate(timeout=rng.uniform(0.2, 0.8) * whole_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            kills -= 1
+        else:
+            assert process.returncode == 0, said
+            folders.append(tmp_path / f"random-{len(folders)}")
+    return folders
+
+
+def _finishes_like_the_whole(config: Path, parts: Path, undisturbed: Path) -> None:
+    last = _start(config, parts)
     _, said = last.communicate(timeout=300)
     assert last.returncode == 0, said
-    assert _records(tmp_path / "parts") == _records(tmp_path / "whole")
-    for resumed, undisturbed in zip(_figures(tmp_path / "parts"), _figures(tmp_path / "whole"), strict=True):
-        assert resumed == pytest.approx(undisturbed, rel=1e-5, abs=1e-5)
+    assert _records(parts) == _records(undisturbed)
+    for resumed, whole in zip(_figures(parts), _figures(undisturbed), strict=True):
+        assert resumed == pytest.approx(whole, rel=1e-5, abs=1e-5)
 
 
 @pytest.mark.slow

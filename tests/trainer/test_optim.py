@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from turngym.trainer.optim import Optimiser, learning_rate
+from turngym.trainer.optim import Optimiser, learning_rate, step_together
 
 
 def test_schedules_by_hand():
@@ -29,7 +29,7 @@ def _layer(dtype=torch.float32):
 
 def _step(layer, optimiser, scale=1.0):
     (layer(torch.ones(4, 3, dtype=layer.weight.dtype)).square().sum() * scale).backward()
-    return optimiser.step()
+    return step_together([optimiser])
 
 
 def test_a_step_is_adamws_on_the_clipped_gradient():
@@ -69,6 +69,44 @@ def test_small_steps_survive_in_bfloat16():
     for _ in range(100):
         _step(layer, optimiser)
     assert (layer.weight != before).any()
+
+
+def test_law_07_many_small_gradients_in_bfloat16_add_up():
+    # In bfloat16 a sum of equal parts stops growing once a part is less than half of its last digit.
+    layer = _layer(torch.bfloat16)
+    optimiser = Optimiser(layer.named_parameters(), lr=0.1)
+    for _ in range(1024):
+        (layer.bias.sum() / 1024).backward()
+        optimiser.collect()
+    assert optimiser.gradient_norm() == pytest.approx(math.sqrt(2.0))
+
+
+def test_steps_are_taken_together_or_not_at_all():
+    sound, broken = _layer(), _layer()
+    optimisers = [Optimiser(layer.named_parameters(), lr=0.1) for layer in (sound, broken)]
+    before = sound.weight.clone()
+    sound.weight.sum().backward()
+    (broken.weight.sum() * math.nan).backward()
+    assert math.isnan(step_together(optimisers))
+    assert torch.equal(sound.weight, before)
+    assert [optimiser.updates for optimiser in optimisers] == [0, 0]
+    sound.weight.sum().backward()
+    broken.bias.sum().backward()
+    assert step_together(optimisers) == pytest.approx(math.sqrt(6 + 2))
+    assert not torch.equal(sound.weight, before)
+
+
+def test_masters_are_taken_over_with_all_their_digits():
+    layer = _layer(torch.bfloat16)
+    first = Optimiser(layer.named_parameters(), lr=1e-4)
+    for _ in range(5):
+        _step(layer, first)
+    second = Optimiser(layer.named_parameters(), lr=1e-4)
+    second.continue_from(first)
+    masters, taken = first.state_dict()["masters"], second.state_dict()["masters"]
+    assert masters.keys() == taken.keys() == {"weight", "bias"}
+    assert all(torch.equal(value, taken[name]) for name, value in masters.items())
+    assert not torch.equal(taken["weight"], layer.weight.float())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -9,7 +9,24 @@ from turngym.trainer.progress import LiveProgress, PlainProgress, make_progress
 FIGURES = {"reward": 0.25, "success": 0.5, "entropy": 1.25, "sampled_tokens_per_s": 12_345.6, "other": 3.0}
 
 
-def test_a_log_gets_one_line_per_step():
+def test_a_log_gets_the_first_and_the_last_step_and_one_a_second_between():
+    stream = io.StringIO()
+    progress = PlainProgress(stream, every_s=3600.0)
+    for part in ("warm start", "train"):
+        progress.begin(part, 100)
+        for step in range(1, 101):
+            progress.step(step, FIGURES)
+    shown = [line.split("  ")[0] for line in stream.getvalue().splitlines()]
+    assert shown == ["warm start 1/100", "warm start 100/100", "train 1/100", "train 100/100"]
+    every = io.StringIO()
+    progress = PlainProgress(every, every_s=0.0)
+    progress.begin("train", 100)
+    for step in range(1, 101):
+        progress.step(step, FIGURES)
+    assert len(every.getvalue().splitlines()) == 100
+
+
+def test_a_line_of_the_log():
     stream = io.StringIO()
     with make_progress(stream) as progress:
         assert isinstance(progress, PlainProgress)

@@ -47,12 +47,24 @@ def test_a_service_is_one_key_away(tmp_path, store, monkeypatch, name):
     calls = []
     library = types.ModuleType(name)
     library.init = lambda **options: calls.append(("init", options["project"], options["config"]["steps"]))
-    library.log = lambda figures, step: calls.append(("log", figures, step))
+    library.log = lambda figures: calls.append(("log", figures))
     library.finish = lambda: calls.append(("finish",))
+    if name == "wandb":
+        library.define_metric = lambda pattern, step_metric: calls.append(("axis", pattern, step_metric))
     monkeypatch.setitem(sys.modules, name, library)
     with Trackers.open(_config(tensorboard=False, **{name: "gym"}), tmp_path, store, done={}) as trackers:
+        trackers.log("sft", 7, {"loss": 2.0})
         trackers.log("train", 1, {"reward": 0.5})
-    assert calls == [("init", "gym", 2), ("log", {"train/reward": 0.5}, 1), ("finish",)]
+        trackers.log("train", 2, {"reward": 0.75})
+    assert [call for call in calls if call[0] != "axis"] == [
+        ("init", "gym", 2),
+        ("log", {"sft/loss": 2.0, "sft/step": 7}),
+        ("log", {"train/reward": 0.5, "train/step": 1}),
+        ("log", {"train/reward": 0.75, "train/step": 2}),
+        ("finish",),
+    ]
+    axes = [call[1:] for call in calls if call[0] == "axis"]
+    assert axes == ([("sft/*", "sft/step"), ("train/*", "train/step")] if name == "wandb" else [])
     assert not (tmp_path / "tensorboard").exists()
 
 

@@ -96,6 +96,26 @@ def test_eval_prints_success_with_an_interval_and_stores_it(tmp_path: Path):
     assert resumed.returncode == 0, resumed.stderr
 
 
+def test_report_of_a_training_run_shows_every_evaluation(tmp_path: Path):
+    config = tmp_path / "guess.toml"
+    config.write_text(
+        'steps = 2\n[env]\nid = "turngym/GuessNumber-v0"\n[model]\npath = "tiny"\n[algorithm]\npreset = "grpo"\n'
+        "[rollout]\ngroups_per_step = 2\ngroup_size = 2\nmax_turn_tokens = 4\nmax_turns = 5\n"
+        '[eval]\nsplit = "train"\ntasks = 3\nevery = 1\n'
+    )
+    run = tmp_path / "a folder whose name is long enough that no line of eighty characters could hold it all"
+    trained = turngym_command("train", str(config), "--out", str(run))
+    assert trained.returncode == 0, trained.stderr
+    assert f"'hf:{run / 'final'}' -n 500" in trained.stdout
+    shown = turngym_command("report", str(run))
+    assert re.findall(r"step (\d+) +success \d\.\d{3} \[", shown.stdout) == ["0", "1", "2"]
+    listed = json.loads(turngym_command("report", str(run), "--json").stdout)
+    assert [(one["step"], one["episodes"]) for one in listed] == [(0, 3), (1, 3), (2, 3)]
+    elsewhere = turngym_command("report", str(tmp_path))
+    assert elsewhere.returncode == 2
+    assert "no folder of a run" in elsewhere.stderr
+
+
 def test_eval_with_an_unknown_agent_or_model_says_what_there_is(tmp_path: Path):
     unknown = turngym_command("eval", "turngym/Calculator-v0", "--agent", "exprt")
     assert unknown.returncode == 2

@@ -16,6 +16,11 @@ out = Console()
 err = Console(stderr=True)
 
 
+def say(text: str, console: Console = out) -> None:
+    """Print a text as it is: no markup, no colours, and no line broken, so that a path or a command can be copied."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
 @dataclass(slots=True)
 class _State:
     debug: bool = False

@@ -13,11 +13,11 @@ from turngym.agents.protocols import Sampling
 from turngym.agents.specs import make_agent
 from turngym.agents.sync import run_sync
 from turngym.cli.arguments import parse_pairs
-from turngym.cli.console import err, print_json
-from turngym.cli.console import out as console
+from turngym.cli.console import err, print_json, say
 from turngym.envs import make
-from turngym.evaluation.report import EvalReport
+from turngym.evaluation.report import EvalReport, stored_reports
 from turngym.evaluation.runner import REPORT_NAME, aevaluate
+from turngym.evaluation.store import STORE_NAME, RunStore
 
 
 def evaluate(
@@ -90,25 +90,38 @@ def evaluate(
         found = run_sync(play)
     except KeyboardInterrupt:
         kept = f"{out} keeps what was played: add --resume to go on" if out else "nothing was kept (no --out)"
-        err.print(f"Interrupted; {kept}.", highlight=False, markup=False)
+        say(f"Interrupted; {kept}.", err)
         raise typer.Exit(130) from None
     _show(found, as_json)
 
 
 def report(
-    folder: Path = typer.Argument(metavar="DIR", help="Folder of an evaluation."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    folder: Path = typer.Argument(metavar="DIR", help="Folder of an evaluation or of a training run."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON; a list of reports for a training run."),
 ) -> None:
-    """Show the report of a finished evaluation again.
+    """Show the report of a finished evaluation again, or those of all evaluations of a training run.
 
     Example: `turngym report runs/eval`
     """
     path = folder / REPORT_NAME
-    if not path.is_file():
+    if path.is_file():
+        _show(EvalReport.model_validate(json.loads(path.read_text(encoding="utf-8"))), as_json)
+        return
+    if not (folder / STORE_NAME).is_file():
         raise typer.BadParameter(
-            f"{path} does not exist: the evaluation has not finished, or this is no such folder"
+            f"{folder} is no folder of a run: it has neither {REPORT_NAME} nor {STORE_NAME}"
         )
-    _show(EvalReport.model_validate(json.loads(path.read_text(encoding="utf-8"))), as_json)
+    with RunStore(folder, read_only=True) as store:
+        found = stored_reports(store)
+    if not found:
+        raise typer.BadParameter(f"no evaluation of {folder} has finished yet")
+    if as_json:
+        print_json([report.model_dump(mode="json") for reports in found.values() for report in reports])
+        return
+    for phase, reports in sorted(found.items()):
+        say(f"{phase} · {reports[-1].env_id} · {reports[-1].episodes} episodes")
+        for one in reports:
+            say(f"  step {one.step:<6} success {one.success}  reward {one.reward}")
 
 
 def _default_split(env_id: str, env_kwargs: dict[str, Any]) -> str:
@@ -123,6 +136,6 @@ def _show(found: EvalReport, as_json: bool) -> None:
     if as_json:
         print_json(found.model_dump(mode="json"))
     else:
-        console.print(str(found), highlight=False, markup=False)
+        say(str(found))
     if found.unscored == found.episodes:
         raise typer.Exit(1)  # it ran, and there is no answer

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from turngym.cli.console import err, out, print_json
+from turngym.cli.console import err, print_json, say
 from turngym.envs.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -42,14 +43,14 @@ def train(
     chosen = folder or (
         _latest(config) if resume else RUNS / f"{config.stem}-{time.strftime('%Y%m%d-%H%M%S')}"
     )
-    err.print(f"Run folder: {chosen}", highlight=False)
+    say(f"Run folder: {chosen}", err)
     report = run_training(load_config(config, set_), out=chosen, resume=resume)
     if as_json:
         print_json(json.loads(json.dumps(dataclasses.asdict(report), default=_plain)))
     else:
-        out.print(str(report), highlight=False, markup=False)
+        say(str(report))
         if not report.interrupted:
-            out.print(_next_steps(report), highlight=False, markup=False)
+            say(_next_steps(report))
     if report.interrupted:
         raise typer.Exit(130)
 
@@ -72,8 +73,8 @@ def _next_steps(report: TrainReport) -> str:
             "",
             "What to try next:",
             f"  look at   {report.folder / 'curve.png'} and {report.folder / 'transcripts'}",
-            f"  evaluate  turngym eval {env_id} --agent hf:{report.model} -n 500",
-            f"  curves    tensorboard --logdir {report.folder / 'tensorboard'}",
+            f"  evaluate  turngym eval {env_id} --agent {shlex.quote(f'hf:{report.model}')} -n 500",
+            f"  curves    tensorboard --logdir {shlex.quote(str(report.folder / 'tensorboard'))}",
             "  change    any key: turngym train CONFIG.toml --set algorithm.preset=rloo --set seed=1",
         )
     )
