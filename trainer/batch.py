@@ -56,6 +56,9 @@ class Batch:
     """Row where V(final) is read; −1 where there is none."""
     bootstrap_position: Int[Tensor, "E"]
     """Position in that row: the last token of what the next action would have seen; −1 where there is none."""
+    bootstrap_turn: Int[Tensor, "E"]
+    """Turn that V(final) belongs to: the one after the last, or the last if it was cut in its middle; −1 where
+    there is none."""
 
     @property
     def episodes(self) -> int:
@@ -97,7 +100,7 @@ def pack(
             f"{len(trajectories)} trajectories and {len(groups)} groups: give one group to each of at least one"
         )
     rows: list[_Row] = []
-    bootstraps: list[tuple[int, int]] = []
+    bootstraps: list[tuple[int, int, int]] = []
     anchors: dict[tuple[int, str], int] = {}
     for index, trajectory in enumerate(trajectories):
         if not trajectory.outcome.scored:
@@ -108,7 +111,9 @@ def pack(
         rows.extend(new)
         last = len(rows) - 1
         bootstraps.append(
-            (last, len(rows[last].ids) - 1) if trajectory.outcome.truncated and new else (-1, -1)
+            (last, len(rows[last].ids) - 1, _turn_that_follows(trajectory))
+            if trajectory.outcome.truncated and new
+            else (-1, -1, -1)
         )
     names = tuple(sorted({n for t in trajectories for turn in t.turns for n in turn.reward_components}))
     width = max(len(row.ids) for row in rows)
@@ -139,8 +144,9 @@ def pack(
             [[_component(t, name) for name in names] for t in trajectories], dtype=dtype
         ).reshape(len(trajectories), len(names)),
         component_names=names,
-        bootstrap_row=torch.tensor([row for row, _ in bootstraps]),
-        bootstrap_position=torch.tensor([position for _, position in bootstraps]),
+        bootstrap_row=torch.tensor([row for row, _, _ in bootstraps]),
+        bootstrap_position=torch.tensor([position for _, position, _ in bootstraps]),
+        bootstrap_turn=torch.tensor([turn for _, _, turn in bootstraps]),
     )
 
 
@@ -199,6 +205,17 @@ def _rows(
         row, position = last_action_of_turn[home]
         rows[row].rewards[position] += turn_record.reward
     return rows
+
+
+def _turn_that_follows(trajectory: Trajectory) -> int:
+    """The turn in which an episode that was cut would have gone on.
+
+    Nothing may have come after a whole turn: an environment that truncates with an empty observation, or an
+    observation too large to keep.
+    """
+    turns = trajectory.turns
+    in_the_middle = turns[-1].action.finish_reason == "length" and not trajectory.final_context_ids
+    return len(turns) - in_the_middle
 
 
 def _component(trajectory: Trajectory, name: str) -> float:

@@ -41,6 +41,7 @@ def make_trajectory(
     final_context: Sequence[int] = (),
     new_segments: Sequence[int] = (),
     final_new_segment: bool = False,
+    finish_reason: str = "stop",
     logprob: float = -1.0,
     policy_version: int = 0,
     task_id: str = "task-0",
@@ -63,6 +64,7 @@ def make_trajectory(
                     Tokens(
                         tuple(context), tuple(action), (logprob,) * len(action), new_segment=i in new_segments
                     ),
+                    finish_reason=finish_reason,  # type: ignore[arg-type]
                     policy_version=policy_version,
                 ),
                 reward=reward,

@@ -113,6 +113,20 @@ def test_law_06_only_an_episode_that_was_cut_short_is_bootstrapped(episodes):
         )
 
 
+@pytest.mark.parametrize(
+    ("finish_reason", "final_context", "follows"),
+    [("stop", (7,), 2), ("stop", (), 2), ("length", (7,), 2), ("length", (), 1)],
+)
+def test_a_value_after_a_whole_turn_belongs_to_the_next_one(
+    build_trajectory, finish_reason, final_context, follows
+):
+    turns = [((1, 2), (3,), 0.0), ((4,), (5, 6), 1.0)]
+    facts = {"final_context": final_context, "finish_reason": finish_reason}
+    cut = build_trajectory(turns, kind="truncated", **facts)
+    ended = build_trajectory(turns, **facts)
+    assert pack([cut, ended], [0, 0]).bootstrap_turn.tolist() == [follows, -1]
+
+
 def test_an_episode_that_ends_on_environment_tokens_keeps_its_end_reward(build_trajectory):
     episode = build_trajectory([((1, 2), (3,), 0.0), ((4,), (5, 6), 1.0)], final_context=(7, 8, 9))
     batch = pack([episode], [0])

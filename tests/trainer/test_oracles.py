@@ -128,6 +128,7 @@ def batch_of(
         "bootstrap_row": torch.where(truncated, torch.arange(rows), -1),
         "bootstrap_position": torch.where(truncated, width - 1, -1),
     }
+    defaults["bootstrap_turn"] = torch.where(truncated, facts.get("turn", defaults["turn"])[:, -1], -1)
     return Batch(**(defaults | facts), component_names=())
 
 

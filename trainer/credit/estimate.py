@@ -46,7 +46,7 @@ def estimate_targets(
         rewards=stream.gather(_shaped_rewards(algorithm, batch, reference_logprobs)),
         values=stream.gather(_values(algorithm, batch, values)),
         final_value=_final_value(algorithm, batch, final_values),
-        final_turn=batch.turn[batch.bootstrap_row, batch.bootstrap_position],
+        final_turn=batch.bootstrap_turn,
         group=batch.group,
     )
     has_reward = ~episodes.total_reward.isnan()

@@ -40,6 +40,7 @@ def batch_of() -> Callable[..., Batch]:
             "reward_components": rewards.new_zeros(episodes, 0),
             "bootstrap_row": torch.full((episodes,), -1),
             "bootstrap_position": torch.full((episodes,), -1),
+            "bootstrap_turn": torch.full((episodes,), -1),
         }
         unknown = fields.keys() - facts.keys()
         assert not unknown, f"a batch has no {unknown}"

@@ -46,8 +46,9 @@ def random_case(batch_of, seed: int, width: int = 9) -> tuple[Batch, Tensor, Ten
         group=torch.tensor([0, 1, 0, 1]),
         bootstrap_row=torch.where(truncated, 1, -1),
         bootstrap_position=torch.where(truncated, width - 1, -1),
+        bootstrap_turn=torch.where(truncated, width, -1),  # the final context belongs to a turn of its own
     )
-    batch.turn[1, -1] = width  # the final context belongs to a turn of its own
+    batch.turn[1, -1] = width
     batch.is_action[1, -1] = False
     return batch, values, final_values
 
@@ -168,7 +169,7 @@ def test_law_06_bootstraps_iff_truncated_and_terminated_wins(batch_of) -> None:
     batch = batch_of(
         torch.zeros(4, 3), torch.tensor([[False, True, False]] * 4),
         terminated=terminated, truncated=truncated,
-        bootstrap_row=torch.arange(4), bootstrap_position=torch.full((4,), 2),
+        bootstrap_row=torch.arange(4), bootstrap_position=torch.full((4,), 2), bootstrap_turn=torch.ones(4).long(),
     )  # fmt: skip
     row = PRESETS["ppo"].override({"whiten": "none"})
     found = targets(row, batch, torch.ones(4, 3), torch.full((4,), 5.0))
