@@ -290,14 +290,14 @@ SCRIPT = """
 import sys
 from tests.evaluation.test_runner import *
 print("started", flush=True)
-slow = SlowExpert(0.002)
+slow = SlowExpert(float(sys.argv[2]))
 evaluate(CALCULATOR, slow, tasks=TASKS, samples=SAMPLES, out=sys.argv[1], concurrency=8, resume=True)
 """
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
+def start(folder: Path, thinking_s: float = 0.002) -> subprocess.Popen[str]:
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-c", SCRIPT, str(folder)]
+    command = [sys.executable, "-c", SCRIPT, str(folder), str(thinking_s)]
     return subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -333,7 +333,9 @@ def test_law_13_killed_at_any_moment_and_resumed_the_records_are_those_of_an_und
 
 
 def test_law_13_ctrl_c_ends_cleanly_and_can_be_resumed(tmp_path: Path, undisturbed: list[Trajectory]) -> None:
-    with start(tmp_path) as process:
+    with start(
+        tmp_path, thinking_s=0.05
+    ) as process:  # five seconds in all: it is still at work when Ctrl-C comes
         assert process.stdout is not None
         assert process.stdout.readline() == "started\n"
         time.sleep(0.3)
