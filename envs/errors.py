@@ -4,8 +4,8 @@ EnvError(Exception)
 ├── UnknownEnv(KeyError)          no environment of that id; names the nearest ones
 ├── UnknownTask(KeyError)         the task set has no such id or split
 ├── UnknownPolicy(KeyError)       the environment has no reference policy of that name
-├── ContractError(TypeError)      an environment is written wrongly: untyped tool, both faces, a step that is
-no 5-tuple ├── InvalidReward(ValueError)     a reward was NaN, infinite or outside its declared range
+├── ContractError(TypeError)      an environment is written wrongly: untyped tool, both faces, no 5-tuple
+├── InvalidReward(ValueError)     a reward was NaN, infinite or outside its declared range
 ├── InvalidAction(TypeError)      `step` got something that is not an assistant message
 ├── EpisodeOver(RuntimeError)     `step` after the end, or before `reset`
 ├── MissingExtra(ImportError)     an optional library is not installed; names the extra

@@ -13,7 +13,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, get_args, overload
 
 from turngym.envs.errors import ContractError, EnvError, GradingError, InvalidReward
 
@@ -130,6 +130,8 @@ class Reward:
             raise ContractError(
                 f"reward {name}: weight {options.weight} and range {options.range} make no sense"
             )
+        if options.when not in get_args(When):
+            raise ContractError(f"reward {name}: when is 'end' or 'turn', not {options.when!r}")
         needs = []
         for parameter in list(inspect.signature(function).parameters.values())[int(takes_env) :]:
             if parameter.name in _SOURCES and not options.group:

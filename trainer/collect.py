@@ -106,6 +106,8 @@ class Collected:
     """Reward, success, lengths, failures."""
     reasons: Mapping[str, int]
     """How many episodes were left out, by reason."""
+    error: str | None = None
+    """What the first failed episode says about itself; None if none failed."""
 
 
 async def collect(
@@ -152,7 +154,8 @@ async def collect(
         tuple(trajectory for _, trajectory in kept),
         tuple(request.group for request, _ in kept),
     )
-    return Collected(trajectories, groups, figures, reasons)
+    error = next((t.outcome.error for _, t in in_order if t.outcome.kind == "failed"), None)
+    return Collected(trajectories, groups, figures, reasons, error)
 
 
 _Played = tuple[EpisodeRequest, Trajectory]

@@ -7,8 +7,10 @@ What can be checked without loading a model is checked in `preflight.py`.
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import json
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -318,7 +320,7 @@ def _explain(problem: Any) -> str:
 
 def to_toml(config: TrainConfig) -> str:
     """The whole configuration as TOML that `load_config` reads back to the same one."""
-    data = config.model_dump(mode="json", exclude_none=True)
+    data = config.model_dump(exclude_none=True)
     lines = [f"{key} = {_literal(value)}" for key, value in data.items() if not isinstance(value, dict)]
     for key, table in data.items():
         if isinstance(table, dict):
@@ -328,7 +330,12 @@ def to_toml(config: TrainConfig) -> str:
 
 def _literal(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(k)} = {_literal(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list):
+        return "{" + ", ".join(f"{_literal(k)} = {_literal(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_literal, value)) + "]"
-    return json.dumps(value).replace("\x7f", "\\u007f")
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # inf and nan are TOML's own words
+    # Not escaped to ASCII: JSON writes what lies beyond U+FFFF as two escapes, of which TOML knows neither.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -25,8 +25,16 @@ class HealthBounds(BaseModel):
     """Bound of the share of a step's episodes that failed through no fault of the agent's."""
 
 
-def check_health(bounds: HealthBounds, step: int, metrics: Mapping[str, float]) -> None:
+def check_health(
+    bounds: HealthBounds, step: int, metrics: Mapping[str, float], *, error: str | None = None
+) -> None:
     """Compare the figures of a step with the bounds. A figure that is absent is not checked.
+
+    Args:
+        bounds: what is healthy.
+        step: number of the training step.
+        metrics: its figures.
+        error: of an episode that failed, to be quoted.
 
     Raises:
         HealthError: naming the step, the figures, and what usually helps.
@@ -55,7 +63,7 @@ def check_health(bounds: HealthBounds, step: int, metrics: Mapping[str, float]) 
     if failed > bounds.max_failed_share:
         raise HealthError(
             f"step {step}: {failed:.0%} of the episodes failed, more than health.max_failed_share = "
-            f"{bounds.max_failed_share:.0%}. The run store holds their errors"
+            f"{bounds.max_failed_share:.0%}. The first of them: {error or 'unknown'}"
         )
 
 

@@ -18,7 +18,7 @@ from turngym.agents.sync import synchronous
 from turngym.envs import make
 from turngym.evaluation.report import EvalReport
 from turngym.evaluation.runner import aevaluate
-from turngym.trainer.collect import TaskOrder, collect, group_requests, limits_of
+from turngym.trainer.collect import Collected, TaskOrder, collect, group_requests, limits_of
 from turngym.trainer.config import TrainConfig
 from turngym.trainer.errors import HealthError
 from turngym.trainer.health import check_health
@@ -97,6 +97,14 @@ async def atrain(
 
 
 train = synchronous(atrain)
+
+
+def _nothing_to_learn(step: int, collected: Collected) -> HealthError:
+    why = ", ".join(f"{count} {reason}" for reason, count in collected.reasons.items())
+    return HealthError(
+        f"step {step}: none of {int(collected.figures['episodes'])} episodes can be trained on ({why}), and the next "
+        "steps will be the same. If nothing was sampled, the prompt alone fills rollout.max_tokens"
+    )
 
 
 class _Loop:
@@ -188,7 +196,9 @@ class _Loop:
         for reason, count in collected.reasons.items():
             self.progress.say(f"step {step}: {count} episodes {reason} were left out")
         try:
-            check_health(config.health, step, figures)
+            check_health(config.health, step, figures, error=collected.error)
+            if not collected.trajectories and figures["failed_share"] < 1:
+                raise _nothing_to_learn(step, collected)
         except HealthError:
             run.save()
             raise

@@ -38,6 +38,9 @@ REFERENCE = "reference"
 WARM_START = "warm-start"
 """Folder of an unfinished warm start."""
 
+PARTS = (CHECKPOINTS, REFERENCE, WARM_START, "config.toml", "final", "transcripts")
+"""What a run writes beside its store, and would replace."""
+
 CHANGEABLE = frozenset({"steps", "checkpoint", "health", "tracking"})
 """Keys that may differ when a run is resumed; the others would make it another run."""
 
@@ -153,20 +156,21 @@ def open_run(config: TrainConfig, folder: Path, *, resume: bool) -> Run:
         raise ConfigError(
             f"{folder} holds a run already: add --resume to go on with it, or choose another --out"
         )
-    parts = [name for name in (CHECKPOINTS, WARM_START, REFERENCE) if (folder / name).exists()]
-    if parts and not place.exists():
+    begun = place.exists()
+    parts = [name for name in PARTS if (folder / name).exists()]
+    if parts and not begun:
         raise ConfigError(
-            f"{folder} holds {', '.join(parts)} of a run, but not its {STORE_NAME}: "
-            "bring that file back, or choose another --out"
+            f"{folder} has {', '.join(parts)}, but no {STORE_NAME}: it is no folder of a run, or has lost its store. "
+            "Choose another --out"
         )
     with contextlib.ExitStack() as on_error:
-        if place.exists():
+        if begun:
             store = on_error.enter_context(RunStore(place))
             _check_same_run(store, config)
         last = checkpoint.latest(folder / CHECKPOINTS)
         last_warm = checkpoint.latest(folder / WARM_START) if last is None else None
         loaded = _load_model(config, str(last or last_warm or config.model.path))
-        if not place.exists():  # nothing is written for a model that cannot be loaded
+        if not begun:  # nothing is written for a model that cannot be loaded
             store = on_error.enter_context(RunStore(place))
         (folder / "config.toml").write_text(to_toml(config), encoding="utf-8")
         store.set_meta("config", config.model_dump(mode="json"))

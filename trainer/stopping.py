@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import threading
 from collections.abc import Awaitable, Callable, Iterator
+from types import FrameType
 from typing import TypeVar
 
 T = TypeVar("T")
-
-_ROUNDS_TO_SEE_A_SIGNAL = 3
-"""The loop's poll finds it in one round, calls its handler in the next, which calls ours in the third."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -41,8 +40,7 @@ class StopRequest:
         Raises:
             Stopped: a request was made.
         """
-        for _ in range(_ROUNDS_TO_SEE_A_SIGNAL):
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)
         if self.made:
             raise Stopped
 
@@ -73,26 +71,24 @@ def on_signal(react: Callable[[], None]) -> Iterator[None]:
 
     Elsewhere than in the main thread signals cannot be caught, and nothing changes.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     loop = asyncio.get_running_loop()
-    caught: list[signal.Signals] = []
     before = {number: signal.getsignal(number) for number in SIGNALS}
 
     def release() -> None:
-        while caught:
-            number = caught.pop()
-            loop.remove_signal_handler(number)
-            signal.signal(number, before[number])
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
-    def first() -> None:
+    def first(_number: int, _frame: FrameType | None) -> None:
+        # Not a handler of the loop: one that blocks, in an environment or an update, would never call it, and the
+        # next signal would find it still in place.
         release()
-        react()
+        loop.call_soon_threadsafe(react)
 
-    try:
-        for number in SIGNALS:
-            loop.add_signal_handler(number, first)
-            caught.append(number)
-    except (ValueError, RuntimeError, NotImplementedError):
-        release()
+    for number in SIGNALS:
+        signal.signal(number, first)
     try:
         yield
     finally:

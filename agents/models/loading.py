@@ -69,8 +69,26 @@ def _load_folder(spec: str | os.PathLike[str], dtype: torch.dtype | None) -> Loa
             f"no model {name!r}: it is none of those built in ({', '.join(BUILT_IN)}), "
             f"and the folder {folder.absolute()} {problem}"
         )
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype or "auto", local_files_only=True)
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    # Code that comes with a folder is never run.
+    options = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        model, found = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype or "auto", output_loading_info=True, **options
+        )
+        tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+    except Exception as error:  # the library has no error of its own for a folder that is not whole
+        first_line = next(iter(str(error).splitlines()), "")
+        raise ModelNotFound(
+            f"the model in {folder.absolute()} cannot be loaded ({type(error).__name__}: {first_line}): "
+            "is it whole, with weights and tokenizer, as save_pretrained writes it?"
+        ) from error
+    # The library would fill what is missing with random numbers.
+    missing = sorted({*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])})
+    if missing:
+        raise ModelNotFound(
+            f"the weights in {folder.absolute()} are not those of its config.json: {len(missing)} tensors are missing "
+            f"or of another shape, such as {', '.join(missing[:3])}. An adapter must be merged first"
+        )
     for key in (
         "local_files_only",
         "is_local",

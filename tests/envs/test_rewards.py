@@ -91,6 +91,8 @@ def test_async_rewards():
 
 
 def test_declarations_make_sense():
+    with pytest.raises(ContractError, match="when is 'end' or 'turn', not 'final'"):
+        Reward.of(reward(when="final")(lambda: 1.0))
     for options in ({"range": (1, 0)}, {"weight": math.inf}, {"range": (math.nan, 1)}):
         with pytest.raises(ContractError, match="make no sense"):
             Reward.of(constant(0, **options))

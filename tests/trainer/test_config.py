@@ -77,6 +77,13 @@ def test_the_resolved_configuration_reads_back_to_itself(path, tmp_path):
     for config in (
         load_config(path),
         load_config(path, ["algorithm.preset=ppo", "seed=3", "env.task_tags=['a\"b']"]),
+        load_config(
+            path,
+            [
+                "env.system_prompt='go 😀 \x7f'",
+                "env.kwargs={'😀 é' = '問', x = [inf, -inf, 1e-9, 2026-01-02]}",
+            ],
+        ),
     ):
         (tmp_path / "resolved.toml").write_text(to_toml(config))
         assert load_config(tmp_path / "resolved.toml") == config

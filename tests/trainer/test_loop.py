@@ -250,7 +250,7 @@ def test_a_step_in_which_every_episode_failed_is_judged_by_the_health_guard(tmp_
 
         return ScriptedAgent(script)
 
-    with pytest.raises(HealthError, match="step 1: 100% of the episodes failed"):
+    with pytest.raises(HealthError, match=r"step 1: 100% of the episodes failed.*no route to the machine"):
         _train(tmp_path, make_agent=broken)
     assert (tmp_path / "checkpoints" / "step-000001").exists()
     stream = io.StringIO()
@@ -269,8 +269,26 @@ def test_parts_of_a_run_without_its_store_are_not_mistaken_for_a_new_run(tmp_pat
     _train(tmp_path, make_agent=scripted, steps=2)
     (tmp_path / "run.sqlite").unlink()
     for resume in (False, True):
-        with pytest.raises(ConfigError, match=r"holds checkpoints of a run, but not its run\.sqlite"):
+        with pytest.raises(ConfigError, match=r"has checkpoints, config\.toml.* but no run\.sqlite"):
             _train(tmp_path, make_agent=scripted, steps=2, resume=resume)
+
+
+def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
+    (tmp_path / "config.toml").write_text("# mine")
+    (tmp_path / "final").mkdir()
+    with pytest.raises(
+        ConfigError, match=r"has config\.toml, final, but no run\.sqlite: it is no folder of a run"
+    ):
+        _train(tmp_path, make_agent=scripted, steps=1)
+    assert (tmp_path / "config.toml").read_text() == "# mine"
+    assert {path.name for path in tmp_path.iterdir()} == {"config.toml", "final"}
+
+
+def test_a_run_that_can_never_learn_is_stopped(tmp_path):
+    with pytest.raises(
+        HealthError, match=r"step 1: none of 16 episodes .*16 without a sampled token.*max_tokens"
+    ):
+        _train(tmp_path, rollout=GUESS["rollout"] | {"max_tokens": 2})
 
 
 def test_a_finished_run_can_be_resumed_and_lengthened(tmp_path):

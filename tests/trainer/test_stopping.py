@@ -69,6 +69,20 @@ def test_the_first_ctrl_c_asks_and_the_second_interrupts():
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
+def test_a_loop_that_is_blocked_can_be_interrupted_all_the_same():
+    async def main():
+        with on_signal(lambda: None):
+            os.kill(os.getpid(), signal.SIGINT)
+            with pytest.raises(KeyboardInterrupt):  # the loop had no turn in between
+                os.kill(os.getpid(), signal.SIGINT)
+
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(main())
+    finally:
+        loop.close()
+
+
 def test_outside_of_the_main_thread_nothing_is_caught():
     async def main():
         with on_signal(lambda: None):

@@ -116,6 +116,47 @@ def test_report_of_a_training_run_shows_every_evaluation(tmp_path: Path):
     assert "no folder of a run" in elsewhere.stderr
 
 
+def test_an_error_that_nobody_foresaw_is_a_line_too(tmp_path: Path):
+    unforeseen = turngym_command("eval", "turngym/Calculator-v0", "-a", "expert", "--env", "bogus=1")
+    assert unforeseen.returncode == 1
+    assert "Traceback" not in unforeseen.stderr
+    assert "bogus" in unforeseen.stderr
+    assert "--debug shows where" in unforeseen.stderr
+
+
+def test_resuming_nothing_is_misuse(tmp_path: Path):
+    config = tmp_path / "guess.toml"
+    config.write_text('steps = 1\n[env]\nid = "turngym/GuessNumber-v0"\n[model]\npath = "tiny"\n')
+    (tmp_path / "runs" / "guess-other-20260101-000000").mkdir(parents=True)
+    (tmp_path / "runs" / "guess-other-20260101-000000" / "run.sqlite").touch()
+    for argv in (
+        ["train", str(config), "--resume"],
+        ["train", str(config), "--resume", "--out", "typo"],
+        ["eval", "turngym/Calculator-v0", "-a", "expert", "--resume"],
+    ):
+        done = turngym_command(*argv, cwd=tmp_path)
+        assert done.returncode == 2, (argv, done.stderr)
+        assert "resume" in done.stderr
+    assert not (tmp_path / "typo").exists()
+
+
+def test_the_reference_policy_knows_the_environment_s_arguments():
+    played = turngym_command(
+        "eval",
+        "turngym/GuessNumber-v0",
+        "-a",
+        "random",
+        "-n",
+        "8",
+        "--env",
+        "high=0",
+        "--split",
+        "train",
+        "--json",
+    )
+    assert json.loads(played.stdout)["success"]["mean"] == 1.0
+
+
 def test_eval_with_an_unknown_agent_or_model_says_what_there_is(tmp_path: Path):
     unknown = turngym_command("eval", "turngym/Calculator-v0", "--agent", "exprt")
     assert unknown.returncode == 2

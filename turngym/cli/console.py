@@ -30,7 +30,8 @@ state = _State()
 
 
 def run(app: typer.Typer) -> int:
-    """Run a command line and return its exit code; errors of ours become one line on stderr."""
+    """Run a command line and return its exit code; an error becomes a line on stderr, a traceback only with
+    `--debug`."""
     state.debug = "--debug" in sys.argv
     # `--debug` may stand anywhere, since people add it to the end of the line that just failed.
     args = [a for a in sys.argv[1:] if a != "--debug"]
@@ -41,9 +42,12 @@ def run(app: typer.Typer) -> int:
     ) as done:  # how the library ends, after it has reported what was wrong with the arguments
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     except Exception as error:
-        if state.debug or not _ours(error):
+        if state.debug:
             raise
         print(f"error: {_line(error)}", file=sys.stderr)
+        if not _ours(error):
+            print("This error was not foreseen: --debug shows where it comes from.", file=sys.stderr)
+            return 1
         return 1 if _answered(error) else 2
     return 0
 

@@ -53,6 +53,8 @@ def evaluate(
 
     Example: `turngym eval turngym/Calculator-v0 --agent expert -n 200`
     """
+    if resume and out is None:
+        raise typer.BadParameter("--resume goes on with the evaluation in a folder: name it with --out")
     env_kwargs = parse_pairs("--env", env_arg)
     chosen = split if split is not None else _default_split(env_id, env_kwargs)
 
@@ -60,6 +62,7 @@ def evaluate(
         player = make_agent(
             agent,
             env_id,
+            env_kwargs=env_kwargs,
             sampling=Sampling(temperature=temperature, max_tokens=max_turn_tokens),
             system_prompt=system_prompt,
             max_context=max_tokens,

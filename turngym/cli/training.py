@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
+import re
 import shlex
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ import typer
 
 from turngym.cli.console import err, print_json, say
 from turngym.envs.errors import MissingExtra
+from turngym.evaluation.store import STORE_NAME
 
 if TYPE_CHECKING:
     from turngym.trainer.report import TrainReport
@@ -43,6 +45,8 @@ def train(
     chosen = folder or (
         _latest(config) if resume else RUNS / f"{config.stem}-{time.strftime('%Y%m%d-%H%M%S')}"
     )
+    if resume and not (chosen / STORE_NAME).exists():
+        raise typer.BadParameter(f"there is no run in {chosen} to resume")
     say(f"Run folder: {chosen}", err)
     report = run_training(load_config(config, set_), out=chosen, resume=resume)
     if as_json:
@@ -56,7 +60,12 @@ def train(
 
 
 def _latest(config: Path) -> Path:
-    runs = sorted(RUNS.glob(f"{config.stem}-*"))
+    of_this_config = re.compile(re.escape(config.stem) + r"-\d{8}-\d{6}")
+    runs = sorted(
+        path
+        for path in (RUNS.iterdir() if RUNS.is_dir() else ())
+        if of_this_config.fullmatch(path.name) and (path / STORE_NAME).exists()
+    )
     if not runs:
         raise typer.BadParameter(f"there is no {RUNS / config.stem}-… to resume: name the folder with --out")
     return runs[-1]

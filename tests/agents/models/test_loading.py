@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 from transformers.utils import logging
 
@@ -102,6 +103,42 @@ def test_a_full_disk_leaves_the_older_checkpoint(tmp_path: Path, monkeypatch: py
         save_checkpoint(other, tmp_path / "c")
     assert (tmp_path / "c" / "model.safetensors").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("rename", "example"),
+    [
+        (lambda name: None if "layers.1." in name else name, "layers.1."),
+        (lambda name: f"base_model.{name}", "model.embed_tokens.weight"),
+    ],
+)
+def test_weights_that_are_missing_are_not_made_up(tmp_path: Path, rename: Any, example: str) -> None:
+    save_checkpoint(load_model("tiny"), tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    renamed = {new: value for name, value in weights.items() if (new := rename(name)) is not None}
+    save_file(renamed, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelNotFound, match="tensors are missing") as caught:
+        load_model(tmp_path)
+    assert example in str(caught.value)
+
+
+@pytest.mark.parametrize("broken", ["model.safetensors", "tokenizer.json", "config.json"])
+def test_a_folder_that_is_not_whole_is_named(tmp_path: Path, broken: str) -> None:
+    save_checkpoint(load_model("tiny"), tmp_path)
+    (tmp_path / broken).write_bytes((tmp_path / broken).read_bytes()[:100])
+    with pytest.raises(ModelNotFound, match=r"cannot be loaded .*is it whole"):
+        load_model(tmp_path)
+
+
+def test_code_that_comes_with_a_folder_is_not_run(tmp_path: Path) -> None:
+    save_checkpoint(load_model("tiny"), tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.C", "AutoModelForCausalLM": "mine.M"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    with pytest.raises(ModelNotFound, match="cannot be loaded"):
+        load_model(tmp_path)
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("make", [None, "folder", "file"])
