@@ -4,6 +4,7 @@ AgentError(Exception)
 ├── EngineError(RuntimeError)       the engine failed to answer: infrastructure, retried, never scored
 ├── TemplateError(ValueError)       a chat template cannot be rendered or bridged exactly
 ├── SamplingError(ValueError)       sampling options that cannot be trained on or make no sense
+├── PolicyError(RuntimeError)       a reference policy raised: its author's mistake, never scored
 ├── ModelNotFound(FileNotFoundError)  no such model folder or built-in model
 └── BadSpec(ValueError)             an agent spec that names no agent
 """
@@ -25,6 +26,10 @@ class TemplateError(AgentError, ValueError):
 
 class SamplingError(AgentError, ValueError):
     """Sampling options that make no sense, or that training could not reproduce."""
+
+
+class PolicyError(AgentError, RuntimeError):
+    """A reference policy of an environment raised an exception."""
 
 
 class ModelNotFound(AgentError, FileNotFoundError):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from turngym.agents.errors import AgentError
+from turngym.agents.errors import AgentError, PolicyError
 from turngym.agents.protocols import EpisodeStart, NoiseKey, Player
 from turngym.agents.types import Action
 from turngym.envs.messages import Message, assistant
@@ -96,9 +96,24 @@ class _PolicyPlayer(_TokenlessPlayer):
 
     async def act(self, new_messages: Sequence[Message], *, max_tokens: int | None = None) -> Action:  # noqa: ARG002
         self._history.extend(new_messages)
-        message = self._policy(self._task, self._history, self._rng)
+        message = ask(self._policy, self._task, self._history, self._rng)
         self._history.append(message)
         return Action(message)
+
+
+def ask(policy: ReferencePolicy, task: Task, history: Sequence[Message], rng: np.random.Generator) -> Message:
+    """What a reference policy says next.
+
+    Raises:
+        PolicyError: it raised an exception. That is a mistake of the environment's author and says nothing of
+            anybody's skill.
+    """
+    try:
+        return policy(task, history, rng)
+    except Exception as error:
+        raise PolicyError(
+            f"the reference policy failed on task {task.id}: {type(error).__name__}: {error}"
+        ) from error
 
 
 class _ScriptedPlayer(_TokenlessPlayer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from turngym.evaluation.store import RunStore
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _MARGIN = " " * 11
+_LONGEST_NAME = 120
 
 
 def transcript(trajectory: Trajectory) -> str:
@@ -29,10 +31,18 @@ def write_transcripts(
     for episode in store.episodes(phase, step):
         if len(paths) == count:
             break
-        name = "-".join(str(part) for part in episode.summary.key)
-        paths.append(folder / (re.sub(r"[^A-Za-z0-9._-]+", "-", name) + ".txt"))
+        phase_name, *rest = map(str, episode.summary.key)
+        paths.append(folder / _file_name("-".join((phase_name.replace("/", "-"), *rest))))
         paths[-1].write_text(transcript(episode.trajectory), encoding="utf-8")
     return paths
+
+
+def _file_name(key: str) -> str:
+    """A name that any file system takes; two keys that it would spell alike get different ones."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", key)
+    if name == key and len(name) <= _LONGEST_NAME:
+        return f"{name}.txt"
+    return f"{name[:_LONGEST_NAME]}-{hashlib.sha256(key.encode()).hexdigest()[:8]}.txt"
 
 
 def _lines(trajectory: Trajectory) -> Iterator[str]:

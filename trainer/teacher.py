@@ -12,7 +12,7 @@ from typing import Any
 from turngym.agents.chat import ChatAgent
 from turngym.agents.errors import AgentError, TemplateError
 from turngym.agents.protocols import EpisodeStart, GenerateRequest, Generation, Player, Renderer, Sampling
-from turngym.agents.simple import ReferencePolicy, noise_generator
+from turngym.agents.simple import ReferencePolicy, ask, noise_generator
 from turngym.agents.types import Action, FinishReason
 from turngym.envs.messages import Message, ToolSpec, user
 
@@ -90,7 +90,7 @@ class _TeacherPlayer:
     async def act(self, new_messages: Sequence[Message], *, max_tokens: int | None = None) -> Action:
         """Say what the policy says."""
         self._heard.extend(new_messages)
-        message = self._policy(self._task, self._heard, self._rng)
+        message = ask(self._policy, self._task, self._heard, self._rng)
         self._engine.ids = self._dictionary.spell(message, self._tools)
         action = await self._player.act(new_messages, max_tokens=max_tokens)
         self._heard.append(action.message)

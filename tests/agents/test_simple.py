@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from turngym.agents.errors import AgentError
+from turngym.agents.errors import AgentError, PolicyError
+from turngym.agents.failures import cause_of
 from turngym.agents.protocols import EpisodeStart, NoiseKey
 from turngym.agents.simple import PolicyAgent, ScriptedAgent, noise_generator
 from turngym.agents.types import Action, Tokens
@@ -54,6 +55,15 @@ def test_a_policy_sees_the_task_the_whole_conversation_and_its_own_generator(tas
 def test_a_policy_needs_the_task() -> None:
     with pytest.raises(AgentError, match="needs the episode's task"):
         PolicyAgent(lambda task, history, rng: assistant("x"), "expert").start(start(None))
+
+
+def test_law_10_a_policy_that_raises_is_its_authors_mistake_and_never_scored(task: Task) -> None:
+    def broken(given: Task, history: Sequence[Message], rng: np.random.Generator) -> Message:
+        raise IndexError("list index out of range")
+
+    with pytest.raises(PolicyError, match=f"failed on task {task.id}: IndexError: list index") as caught:
+        replies(PolicyAgent(broken, "expert"), task, [user("q")])
+    assert cause_of(caught.value, "agent") == "infrastructure"
 
 
 def test_a_script_says_text_messages_and_whole_actions(task: Task) -> None:

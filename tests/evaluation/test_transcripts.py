@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import unicodedata
 from pathlib import Path
 
@@ -62,11 +63,24 @@ def test_any_episode_can_be_shown_on_a_terminal(trajectory: Trajectory) -> None:
     assert acting <= {"\n", "\t"}
 
 
+def test_every_episode_has_a_file_of_its_own_whatever_its_task_is_called(tmp_path: Path) -> None:
+    names = ["train-1", "問1", "答1", "a/b", "a-b", "x" * 280]
+    with RunStore(tmp_path) as store:
+        store.add_episodes("eval/test", 7, [dataclasses.replace(SMALL, task_id=name) for name in names])
+        paths = write_transcripts(store, tmp_path / "texts", step=7, count=10)
+    assert len(set(paths)) == len(names)
+    assert {path.name for path in paths} >= {"eval-test-7-train-1-0.txt", "eval-test-7-a-b-0.txt"}
+    assert sum("x" * 280 in path.read_text(encoding="utf-8") for path in paths) == 1
+
+
 def test_files(tmp_path: Path) -> None:
     with RunStore(tmp_path) as store:
         episodes = [dataclasses.replace(SMALL, task_id=f"a/../{i}") for i in range(3)]
         store.add_episodes("eval/test", 0, episodes)
         paths = write_transcripts(store, tmp_path / "texts", phase="eval/test", count=2)
-    assert [path.name for path in paths] == ["eval-test-0-a-..-0-0.txt", "eval-test-0-a-..-1-0.txt"]
+    assert [re.sub("[0-9a-f]{8}", "HASH", path.name) for path in paths] == [
+        "eval-test-0-a-..-0-0-HASH.txt",
+        "eval-test-0-a-..-1-0-HASH.txt",
+    ]
     assert all(path.parent == tmp_path / "texts" for path in paths)
     assert paths[0].read_text(encoding="utf-8") == transcript(episodes[0])

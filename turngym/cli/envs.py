@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import typer
+from rich.markup import escape
 
 from turngym.cli.console import out, print_json, print_table
 from turngym.envs import check as check_env
@@ -28,7 +29,7 @@ def list_command(
     print_table(
         "Environments",
         ["id", "kind", "splits", "what it is"],
-        [[info.id, info.kind, ", ".join(info.splits), info.summary] for info in infos],
+        [[info.id, info.kind, ", ".join(info.splits), info.problem or info.summary] for info in infos],
     )
 
 
@@ -48,7 +49,8 @@ def check_command(
         for result in results:
             mark = "[green]✓[/]" if result.ok else "[red]✗[/]"
             out.print(
-                f"{mark} {result.name}" + (f"  [dim]{result.detail}[/]" if result.detail else ""),
+                f"{mark} {escape(result.name)}"
+                + (f"  [dim]{escape(result.detail)}[/]" if result.detail else ""),
                 highlight=False,
             )
     if not all(result.ok for result in results):
