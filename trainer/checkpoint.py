@@ -78,9 +78,7 @@ def write_folder(place: Path, write: Callable[[Path], object]) -> None:
             _remove(place)
         unfinished.rename(place)
         _sync_folder(place.parent)
-    except (
-        Exception
-    ) as error:  # torch reports a full disk as RuntimeError, safetensors as an error of its own
+    except Exception as error:  # a full disk is an OSError, torch's RuntimeError or safetensors' own error
         shutil.rmtree(unfinished, ignore_errors=True)
         raise CheckpointError(
             f"cannot write {place}: {error}. What was saved before is untouched: "

@@ -18,7 +18,7 @@ from turngym.agents.sync import synchronous
 from turngym.envs import make
 from turngym.evaluation.report import EvalReport
 from turngym.evaluation.runner import aevaluate
-from turngym.trainer.collect import Collected, TaskOrder, collect, group_requests, limits_of
+from turngym.trainer.collect import TaskOrder, collect, group_requests, limits_of
 from turngym.trainer.config import TrainConfig
 from turngym.trainer.errors import HealthError
 from turngym.trainer.health import check_health
@@ -99,14 +99,6 @@ async def atrain(
 train = synchronous(atrain)
 
 
-def _nothing_to_learn(step: int, collected: Collected) -> HealthError:
-    why = ", ".join(f"{count} {reason}" for reason, count in collected.reasons.items())
-    return HealthError(
-        f"step {step}: none of {int(collected.figures['episodes'])} episodes can be trained on ({why}), and the next "
-        "steps will be the same. If nothing was sampled, the prompt alone fills rollout.max_tokens"
-    )
-
-
 class _Loop:
     """A run in progress, and who is told about it."""
 
@@ -155,21 +147,23 @@ class _Loop:
         """One training step: play, store, learn, look after the policy's health."""
         run, config = self.run, self.run.config
         rollout, algorithm = config.rollout, config.algorithm
-        requests = group_requests(
-            self.order,
-            env_id=config.env.id,
-            seed=config.seed,
-            step=step,
-            # The warm start's tasks come first in the order.
-            position=(config.sft.episodes if config.sft else 0) + (step - 1) * rollout.groups_per_step,
-            groups=rollout.groups_per_step,
-            group_size=rollout.group_size,
+        requests = list(
+            group_requests(
+                self.order,
+                env_id=config.env.id,
+                seed=config.seed,
+                step=step,
+                # The warm start's tasks come first in the order.
+                position=(config.sft.episodes if config.sft else 0) + (step - 1) * rollout.groups_per_step,
+                groups=rollout.groups_per_step,
+                group_size=rollout.group_size,
+            )
         )
         collected = await self.stop.unless_made(
             collect(
                 self.make_env,
                 self.agent,
-                list(requests),
+                requests,
                 store=run.store,
                 phase="train",
                 step=step,
@@ -197,8 +191,11 @@ class _Loop:
             self.progress.say(f"step {step}: {count} episodes {reason} were left out")
         try:
             check_health(config.health, step, figures, error=collected.error)
-            if not collected.trajectories and figures["failed_share"] < 1:
-                raise _nothing_to_learn(step, collected)
+            if not figures["sampled_tokens"] and figures["failed_share"] < 1:
+                raise HealthError(
+                    f"step {step}: not one token was sampled in {len(requests)} episodes: "
+                    "the prompt alone fills rollout.max_tokens; raise it"
+                )
         except HealthError:
             run.save()
             raise

@@ -75,7 +75,8 @@ def on_signal(react: Callable[[], None]) -> Iterator[None]:
         yield
         return
     loop = asyncio.get_running_loop()
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+    # None stands for a handler that was not set from Python, and could not be put back.
+    before = {number: signal.getsignal(number) or signal.SIG_DFL for number in SIGNALS}
 
     def release() -> None:
         for number, handler in before.items():

@@ -31,7 +31,8 @@ def load_model(
         seed: decides the weights of `tiny`.
 
     Raises:
-        ModelNotFound: no such built-in model or folder; the message says what was looked for.
+        ModelNotFound: no such built-in model or folder, or one that is not whole; the message says what was looked
+            for.
         ValueError: no such dtype.
     """
     chosen_dtype = _dtype(dtype)

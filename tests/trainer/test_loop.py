@@ -286,7 +286,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
 
 def test_a_run_that_can_never_learn_is_stopped(tmp_path):
     with pytest.raises(
-        HealthError, match=r"step 1: none of 16 episodes .*16 without a sampled token.*max_tokens"
+        HealthError, match=r"step 1: not one token was sampled in 16 episodes.*rollout\.max_tokens"
     ):
         _train(tmp_path, rollout=GUESS["rollout"] | {"max_tokens": 2})
 

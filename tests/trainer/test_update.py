@@ -264,6 +264,14 @@ def test_kl_to_the_reference_pulls_the_policy_back(build_model, trajectories):
     assert kls[-1] < 0.5 * kls[0]
 
 
+def _updated(learner, algorithm, batch, *, train_policy):
+    """Read a batch, take the optimiser steps of one training step, and give their figures."""
+    reading = read_batch(learner, batch)
+    targets = estimate_targets(algorithm, batch, values=reading.values, final_values=reading.final_values)
+    options = {"policy_version": 0, "generator": torch.Generator(), "train_policy": train_policy}
+    return update(learner, algorithm, batch, targets, reading, **options)
+
+
 @pytest.mark.parametrize(("trunk", "enough"), [("shared", 0.9), ("separate", 0.2)])
 def test_the_critic_learns_the_returns_alone(model, trajectories, trunk, enough):
     batch = pack(*trajectories, dtype=torch.float64)
@@ -274,20 +282,7 @@ def test_the_critic_learns_the_returns_alone(model, trajectories, trunk, enough)
     before = copy.deepcopy(model.state_dict())
     losses = []
     for _ in range(30):
-        reading = read_batch(learner, batch)
-        targets = estimate_targets(algorithm, batch, values=reading.values, final_values=reading.final_values)
-        losses.append(
-            update(
-                learner,
-                algorithm,
-                batch,
-                targets,
-                reading,
-                policy_version=0,
-                generator=torch.Generator(),
-                train_policy=False,
-            )["value_loss"]
-        )
+        losses.append(_updated(learner, algorithm, batch, train_policy=False)["value_loss"])
     assert losses[-1] < enough * losses[0]
     moved = [name for name, value in model.state_dict().items() if not torch.equal(value, before[name])]
     assert moved == [], "the critic's warm-up leaves the policy alone"
@@ -295,24 +290,12 @@ def test_the_critic_learns_the_returns_alone(model, trajectories, trunk, enough)
 
 def test_the_critics_warm_up_does_not_use_up_the_policys_schedule(model, trajectories):
     batch = pack(*trajectories, dtype=torch.float64)
-    algorithm = PRESETS["ppo"]
     critic = Critic.of(model, "separate")
     optimisers = tuple(Optimiser(m.named_parameters(), lr=1e-3) for m in (model, critic))
     learner = Learner(model, critic, None, optimisers, 1.0, 1000)
-    reading = read_batch(learner, batch)
-    targets = estimate_targets(algorithm, batch, values=reading.values, final_values=reading.final_values)
     counts = []
     for train_policy in (False, True):
-        update(
-            learner,
-            algorithm,
-            batch,
-            targets,
-            reading,
-            policy_version=0,
-            generator=torch.Generator(),
-            train_policy=train_policy,
-        )
+        _updated(learner, PRESETS["ppo"], batch, train_policy=train_policy)
         counts.append([optimiser.updates for optimiser in optimisers])
     assert counts == [[0, 1], [1, 2]]
 

@@ -124,6 +124,29 @@ def test_an_error_that_nobody_foresaw_is_a_line_too(tmp_path: Path):
     assert "--debug shows where" in unforeseen.stderr
 
 
+def test_what_an_environment_calls_itself_is_text_and_a_broken_one_is_shown():
+    program = """
+from turngym.cli import main
+from turngym.envs import Env, register
+@register("demo/Odd-v0")
+class Odd(Env):
+    "Does [bold]nothing[/x]."
+    def __init__(self):
+        raise RuntimeError("needs [/x] a licence")
+main()
+"""
+    for argv, shown in (
+        (["envs", "list"], "needs [/x] a licence"),
+        (["envs", "check", "demo/Odd-v0"], "[/x] a licence"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *argv], capture_output=True, text=True, timeout=120
+        )
+        said = " ".join((done.stdout + done.stderr).split())
+        assert "Traceback" not in said
+        assert shown in said
+
+
 def test_resuming_nothing_is_misuse(tmp_path: Path):
     config = tmp_path / "guess.toml"
     config.write_text('steps = 1\n[env]\nid = "turngym/GuessNumber-v0"\n[model]\npath = "tiny"\n')
