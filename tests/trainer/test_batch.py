@@ -124,7 +124,9 @@ def test_a_value_after_a_whole_turn_belongs_to_the_next_one(
     facts = {"final_context": final_context, "finish_reason": finish_reason}
     cut = build_trajectory(turns, kind="truncated", **facts)
     ended = build_trajectory(turns, **facts)
-    assert pack([cut, ended], [0, 0]).bootstrap_turn.tolist() == [follows, -1]
+    batch = pack([cut, ended], [0, 0])
+    assert batch.bootstrap_turn.tolist() == [follows, -1]
+    assert batch.turn[0, : 6 + len(final_context)].tolist() == [0, 0, 0, 1, 1, 1] + [2] * len(final_context)
 
 
 def test_an_episode_that_ends_on_environment_tokens_keeps_its_end_reward(build_trajectory):
