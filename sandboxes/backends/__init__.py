@@ -1,0 +1,1 @@
+"""Ways to make a sandbox: a plain process, namespaces, a container, another machine."""

@@ -1,0 +1,92 @@
+"""The host's end of a supervisor's channel: frames over a socket, awaited, each with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import Any
+
+from turngym.sandboxes.errors import SandboxLost
+from turngym.sandboxes.inside.wire import MAX_FRAME, WireError, decode, pack_frame
+
+_CHUNK = 1 << 18
+
+
+class HostChannel:
+    """One socket to one supervisor; closed for good by the first thing that goes wrong on it.
+
+    Args:
+        link: a connected stream socket; the channel owns it.
+    """
+
+    def __init__(self, link: socket.socket) -> None:
+        link.setblocking(False)
+        self._link = link
+        self._buffer = bytearray()
+        self.closed = False
+        """True once it is of no use any more."""
+
+    async def send(self, *frames: Any) -> None:
+        """Write frames.
+
+        Raises:
+            SandboxLost: the other end is gone.
+        """
+        data = b"".join(pack_frame(frame) for frame in frames)
+        try:
+            await asyncio.get_running_loop().sock_sendall(self._link, data)
+        except OSError as error:
+            self.close()
+            raise SandboxLost(f"the sandbox's supervisor is gone ({error.strerror})") from error
+        except asyncio.CancelledError:
+            self.close()  # half a frame may be on its way
+            raise
+
+    async def receive(self, timeout_s: float) -> Any:
+        """The next frame.
+
+        Raises:
+            SandboxLost: the other end is gone, silent for `timeout_s`, or sends no frames.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    frame = self._take()
+                    if frame is not None:
+                        return frame
+                    data = await asyncio.get_running_loop().sock_recv(self._link, _CHUNK)
+                    if not data:
+                        raise SandboxLost("the sandbox's supervisor is gone")
+                    self._buffer += data
+        except TimeoutError:
+            self.close()
+            raise SandboxLost(f"the sandbox's supervisor has not answered for {timeout_s:g} s") from None
+        except WireError as error:
+            self.close()
+            raise SandboxLost(f"the sandbox's supervisor sent no frame: {error}") from error
+        except OSError as error:
+            self.close()
+            raise SandboxLost(f"the sandbox's supervisor is gone ({error.strerror})") from error
+        except (SandboxLost, asyncio.CancelledError):
+            self.close()  # after a cancelled wait an answer may still come, to a question that nobody remembers
+            raise
+
+    def close(self) -> None:
+        """Hang up. Safe to call twice."""
+        self.closed = True
+        with contextlib.suppress(OSError):
+            self._link.shutdown(socket.SHUT_RDWR)
+        self._link.close()
+
+    def _take(self) -> Any:
+        if len(self._buffer) < 4:
+            return None
+        length = int.from_bytes(self._buffer[:4], "big")
+        if length > MAX_FRAME:
+            raise WireError(f"a frame of {length} bytes")
+        if len(self._buffer) < 4 + length:
+            return None
+        frame = decode(bytes(self._buffer[4 : 4 + length]))
+        del self._buffer[: 4 + length]
+        return frame

@@ -1,0 +1,195 @@
+"""Starts keepers, and programs such as bubblewrap: the one process of ours that still lives in the host's namespaces.
+
+It imports the standard library once, so that a new slot is a fork of something small. It keeps no secret: the
+host started it with an empty environment, and what it is told are numbers, paths and descriptors. When the host
+is gone it ends what it started, and removes the control groups.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import gc
+import os
+import select
+import socket
+
+from turngym.sandboxes.inside import keeper, kernel, python
+from turngym.sandboxes.inside.command import BecomeProgram
+from turngym.sandboxes.inside.wire import Channel, decode, encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_MAX_MESSAGE = 1 << 20
+_MAX_FDS = 16
+_APART = (
+    kernel.CLONE_NEWUSER
+    | kernel.CLONE_NEWPID
+    | kernel.CLONE_NEWNS
+    | kernel.CLONE_NEWIPC
+    | kernel.CLONE_NEWUTS
+)
+
+
+def launch(control_fd: int, preload: list[str], paths: list[str]) -> None:
+    """Start a keeper for each message until the host closes the control socket.
+
+    Raises:
+        BecomeProgram: in a descendant that is to be a Python program.
+    """
+    control = socket.socket(fileno=control_fd)
+    python.preload(preload, paths)
+    gc.collect()
+    gc.freeze()
+    control.send(encode({"ready": 1}))
+    children: dict[int, list[bytes]] = {}
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    while True:
+        ready = poll.poll(1000)
+        _reap(children)
+        if not ready:
+            continue
+        data, fds = _receive(control)
+        if not data:
+            _end(children)
+            return
+        try:
+            request = decode(data)
+            start = _start_keeper if request["verb"] == b"keep" else _start_program
+            pid = start(request, fds, control)
+            children[pid] = request["groups"]
+            answer: dict[str, Any] = {"pid": pid}
+        except OSError as error:
+            answer = {"errno": error.errno or 0, "message": str(error)}
+        for (
+            fd
+        ) in fds:  # not in a `finally`: a child that becomes a program comes this way, with other descriptors
+            os.close(fd)
+        control.send(encode(answer))
+
+
+def _start_keeper(config: dict[str, Any], fds: list[int], control: socket.socket) -> int:
+    """One keeper in its own namespaces. Its descriptors: the channel, the groups to join, oom and peak."""
+    wait_fd, go_fd = os.pipe()
+    pid = kernel.clone(_APART | (0 if config["network"] else kernel.CLONE_NEWNET))
+    if pid == 0:
+        _keep(config, fds, wait_fd, go_fd, control)
+    os.close(wait_fd)
+    try:
+        _map_ids(pid, config)
+        os.write(go_fd, b"g")
+    except OSError:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+        raise
+    finally:
+        os.close(go_fd)
+    return pid
+
+
+def _keep(config: dict[str, Any], fds: list[int], wait_fd: int, go_fd: int, control: socket.socket) -> None:
+    """In the child: become the keeper. Never returns, but for programs."""
+    try:
+        control.close()
+        os.close(go_fd)
+        if os.read(wait_fd, 1) != b"g":
+            os._exit(1)
+        os.close(wait_fd)
+        channel, rest = Channel(fds[0], fds[0]), fds[1:]
+        joins = rest[: config["joins"]]
+        oom_fd, peak_fd = (*rest[config["joins"] :], -1, -1)[:2]
+        keeper.keep(config, channel, joins, oom_fd, peak_fd)
+    except BecomeProgram:
+        raise
+    except Exception as error:  # noqa: BLE001 (a fork must never return into the launcher)
+        os.write(2, (f"turngym: keeper: {error!r}\n").encode("utf-8", "replace"))
+        os._exit(1)
+    os._exit(0)
+
+
+def _start_program(request: dict[str, Any], fds: list[int], control: socket.socket) -> int:
+    """A program under another user, in control groups. Its descriptors: those to join, then those that it gets.
+
+    `places` are the numbers that the program knows them by.
+    """
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        control.close()
+        os.setsid()
+        joins, given = fds[: request["joins"]], fds[request["joins"] :]
+        for fd in joins:
+            os.write(fd, b"0")
+        null = os.open("/dev/null", os.O_RDWR)
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in (null, null, *given)]
+        places = [0, 1, *request["places"]]
+        for fd, place in zip(high, places, strict=False):
+            os.dup2(fd, place)
+        os.closerange(max(places) + 1, 1 << 20)
+        if request["mapped"]:
+            os.setgroups([])
+            os.setresgid(*[request["gids"][0]] * 3)
+            os.setresuid(*[request["uids"][0]] * 3)
+        os.execve(request["argv"][0], request["argv"], {})
+    except Exception as error:  # noqa: BLE001 (a fork must never return into the launcher)
+        os.write(
+            2,
+            ("turngym: cannot start {!r}: {!r}\n".format(request["argv"][0], error)).encode(
+                "utf-8", "replace"
+            ),
+        )
+    os._exit(127)
+
+
+def _map_ids(pid: int, config: dict[str, Any]) -> None:
+    if config["mapped"]:
+        for kind, ids in (("uid", config["uids"]), ("gid", config["gids"])):
+            text = f"0 {ids[0]} 1\n{keeper.PROGRAM_ID} {ids[1]} 1\n"
+            _write(f"/proc/{pid}/{kind}_map", text)
+        return
+    _write(f"/proc/{pid}/setgroups", "deny")
+    _write(f"/proc/{pid}/uid_map", f"{keeper.PROGRAM_ID} {os.getuid()} 1\n")
+    _write(f"/proc/{pid}/gid_map", f"{keeper.PROGRAM_ID} {os.getgid()} 1\n")
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def _receive(control: socket.socket) -> tuple[bytes, list[int]]:
+    size = array.array("i").itemsize
+    data, ancillary, _, _ = control.recvmsg(_MAX_MESSAGE, socket.CMSG_SPACE(_MAX_FDS * size))
+    fds = array.array("i")
+    for level, kind, payload in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(payload[: len(payload) - len(payload) % size])
+    return data, list(fds)
+
+
+def _reap(children: dict[int, list[bytes]], *, wait: bool = False) -> None:
+    while children:
+        try:
+            pid, _ = os.waitpid(-1, 0 if wait else os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        for group in children.pop(pid, []):
+            try:
+                os.rmdir(group)
+            except OSError:  # the host finds it, and whoever is in it, when it takes the slot again
+                continue
+
+
+def _end(children: dict[int, list[bytes]]) -> None:
+    for pid in children:
+        os.kill(pid, 9)
+    _reap(children, wait=True)

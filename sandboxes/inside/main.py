@@ -1,0 +1,97 @@
+"""Where the supervisor starts: `launch FD` for the namespace backend, `supervise IN OUT` for every other."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from turngym.sandboxes.inside.command import BecomeProgram
+from turngym.sandboxes.inside.serve import Supervisor
+from turngym.sandboxes.inside.walls import Wall
+from turngym.sandboxes.inside.wire import Channel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    pass
+
+
+def main(arguments: list[str]) -> None:
+    """Do what the arguments say, and in a child that was made to be a program, be that program."""
+    occupy_low_descriptors()
+    try:
+        if arguments[0] == "launch":
+            from turngym.sandboxes.inside.launcher import launch
+
+            launch(int(arguments[1]), [name for name in arguments[2].split(",") if name], arguments[3:])
+        else:
+            supervise(int(arguments[1]), int(arguments[2]))
+    except BecomeProgram as program:
+        argv = program.arguments
+    else:
+        os._exit(
+            0
+        )  # nothing here has anything to flush, and children of a fork must not run exit functions twice
+    run_python(argv)
+
+
+def occupy_low_descriptors() -> None:
+    """Descriptors 0 to 4 are places that programs get; nothing of ours may sit there."""
+    while True:
+        fd = os.open("/dev/null", os.O_RDWR)
+        if fd > 4:
+            os.close(fd)
+            return
+
+
+def supervise(in_fd: int, out_fd: int) -> None:
+    """Serve one sandbox whose walls stand already; the host's first frame describes them."""
+    from turngym.sandboxes.inside import kernel
+
+    channel = Channel(in_fd, out_fd)
+    config = channel.receive()
+    if config is None:
+        return
+    if config["ends"] == b"children":
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    if config["warm"]:
+        from turngym.sandboxes.inside.python import preload
+
+        preload()
+    home = config["home"].decode()
+    for path in config["folders"]:
+        os.makedirs(path, exist_ok=True)
+    wall = Wall(
+        ends=config["ends"].decode(),
+        home=home,
+        uid=config["uid"],
+        gid=config["gid"],
+        filter=config["filter"],
+        soft_memory=bool(config["soft_memory"]),
+        uid_is_own=bool(config["uid_is_own"]),
+    )
+    channel.send({"ready": 1})
+    Supervisor(channel, wall, warm=bool(config["warm"])).serve()
+    wall.end_all()
+
+
+def run_python(argv: list[str]) -> None:
+    """Be an interpreter that runs a program (or, without arguments, a session), to the exit code. Never returns."""
+    from turngym.sandboxes.inside.ending import finish, report
+    from turngym.sandboxes.inside.python import become
+    from turngym.sandboxes.inside.session import interpret
+
+    ready = set(sys.modules)
+    code = 0
+    try:
+        if argv:
+            become(argv)
+        else:
+            interpret()
+    except BaseException as error:  # noqa: BLE001 (what an interpreter does with what nobody caught)
+        code = report(error)
+    finish(code, ready)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

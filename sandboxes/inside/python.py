@@ -1,0 +1,104 @@
+"""Runs a Python program in a fork of a ready interpreter, as `python3 FILE`, `-c CODE` or `-m MODULE` would."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NAMES = ("python3", "python")
+"""What a warm start answers to; any other program name starts a new process."""
+
+# fmt: off
+PRELOADED = (
+    "abc", "argparse", "array", "ast", "asyncio", "atexit", "base64", "bisect", "builtins", "collections",
+    "collections.abc", "contextlib", "copy", "csv", "ctypes", "dataclasses", "datetime", "decimal", "enum",
+    "fractions", "functools", "glob", "hashlib", "heapq", "io", "itertools", "json", "keyword", "linecache",
+    "logging", "math", "multiprocessing", "numbers", "operator", "os", "os.path", "pathlib", "pickle", "platform",
+    "pprint", "queue", "random", "re", "runpy", "shutil", "signal", "site", "socket", "sqlite3", "stat",
+    "statistics", "string", "struct", "subprocess", "sys", "sysconfig", "tempfile", "textwrap", "threading", "time",
+    "timeit", "tokenize", "traceback", "types", "typing", "unicodedata", "unittest", "urllib.parse", "uuid",
+    "warnings", "weakref", "zlib",
+)
+# fmt: on
+"""Modules that are ready before a program starts; none of them runs anything at import that a fork must not share."""
+
+
+def can_run(argv: list[bytes]) -> bool:
+    """True for a command line that a fork serves as a new interpreter would."""
+    if not argv or os.fsdecode(argv[0]) not in NAMES:
+        return False
+    rest = [os.fsdecode(part) for part in argv[1:]]
+    while rest and rest[0] in ("-u", "-B", "-I", "-s", "-E", "-P"):
+        rest.pop(0)
+    return bool(rest) and ((rest[0] in ("-c", "-m") and len(rest) > 1) or not rest[0].startswith("-"))
+
+
+def preload(further: list[str], paths: list[str]) -> None:
+    """Import what programs usually want, and give the interpreter the search path that a usual start gives it."""
+    import importlib
+    import site
+
+    site.main()
+    for name in PRELOADED:
+        try:
+            importlib.import_module(name)
+        except ImportError:  # a distribution may leave parts of the standard library out
+            continue
+    sys.path[:0] = paths
+    for name in further:
+        importlib.import_module(name)
+    del sys.path[: len(paths)]
+
+
+def become(arguments: list[str]) -> None:
+    """Run the program in this process; returns when its last line has run, or raises what it raises."""
+    import random
+    import runpy
+
+    random.seed()
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed()
+    rest = arguments[1:]
+    unbuffered = isolated = False
+    while rest and rest[0] in ("-u", "-B", "-I", "-s", "-E", "-P"):
+        unbuffered = unbuffered or rest[0] == "-u"
+        isolated = isolated or rest[0] in ("-I", "-P")
+        rest.pop(0)
+    sys.orig_argv = list(arguments)
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and not isolated]
+    sys.path[:0] = paths
+    if unbuffered:
+        for stream in (sys.stdout, sys.stderr):
+            stream.reconfigure(write_through=True)  # type: ignore[union-attr]
+    main = type(sys)("__main__")
+    sys.modules["__main__"] = main
+    space = main.__dict__
+    space["__builtins__"] = sys.modules["builtins"]
+    if rest[0] == "-m":
+        sys.argv = [rest[1], *rest[2:]]
+        if not isolated:
+            sys.path.insert(0, os.getcwd())
+        runpy.run_module(rest[1], run_name="__main__", alter_sys=True)
+        return
+    if rest[0] == "-c":
+        sys.argv = ["-c", *rest[2:]]
+        if not isolated:
+            sys.path.insert(0, "")
+        exec(compile(rest[1], "<string>", "exec", dont_inherit=True), space)
+        return
+    sys.argv = rest
+    if not isolated:
+        sys.path.insert(0, os.path.dirname(os.path.abspath(rest[0])))
+    space["__file__"] = rest[0]
+    try:
+        with open(rest[0], "rb") as file:
+            source = file.read()
+    except OSError as error:
+        os.write(2, (f"python3: can't open file {rest[0]!r}: {error}\n").encode("utf-8", "replace"))
+        os._exit(2)
+    exec(compile(source, rest[0], "exec", dont_inherit=True), space)

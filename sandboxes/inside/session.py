@@ -1,0 +1,209 @@
+"""A stateful interpreter: a child that runs one piece of code after the other in the same variables.
+
+The child is model code and believed nothing: its word that a piece is done only ends the wait. What it wrote is
+read from its pipes, its time is the supervisor's, and its death is the kernel's word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+
+from turngym.sandboxes.inside.command import BecomeProgram, HostGone, Stream
+from turngym.sandboxes.inside.walls import Wall
+from turngym.sandboxes.inside.wire import Channel, WireError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_GRACE_S = 1.0
+_TASK_FD, _DONE_FD = 3, 4
+_MAX_VALUE = 1 << 16
+
+
+class Session:
+    """The supervisor's side of one interpreter."""
+
+    def __init__(self, request: dict[str, Any], wall: Wall, host_fd: int) -> None:
+        limits = request["limits"]
+        self.wall = wall
+        self.host_fd = host_fd
+        self.out = Stream(limits["stdout_bytes"])
+        self.err = Stream(limits["stderr_bytes"])
+        task_read, self.task_fd = os.pipe()
+        self.done_fd, done_write = os.pipe()
+        null = os.open("/dev/null", os.O_RDONLY)
+        self.pid = os.fork()
+        if self.pid == 0:
+            _start(request, wall, [null, self.out.inner_fd, self.err.inner_fd, task_read, done_write])
+        for fd in (null, self.out.inner_fd, self.err.inner_fd, task_read, done_write):
+            os.close(fd)
+        self.channel = Channel(self.done_fd, self.task_fd)
+
+    def run(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Run one piece of code; the answer's status is ok, error, interrupted or lost.
+
+        Raises:
+            HostGone: the host hung up.
+        """
+        limits = request["limits"]
+        self.out.limit, self.err.limit = limits["stdout_bytes"], limits["stderr_bytes"]
+        self.out.truncated = self.err.truncated = False
+        began = time.monotonic()
+        try:
+            self.channel.send({"code": request["code"]})
+            answer = self._wait(began + limits["wall_ms"] / 1000)
+        except (BrokenPipeError, WireError):
+            answer = None
+        if answer is None:
+            self.close()
+        self._drain()
+        found = {
+            "status": b"lost",
+            "stdout": self.out.take(),
+            "stderr": self.err.take(),
+            "stdout_truncated": self.out.truncated,
+            "stderr_truncated": self.err.truncated,
+            "wall_us": int((time.monotonic() - began) * 1e6),
+        }
+        if answer is not None:
+            found["status"] = answer["status"]
+            if "value" in answer:
+                found["value"] = answer["value"][:_MAX_VALUE]
+        return found
+
+    def close(self) -> None:
+        """End the interpreter and everything that it started. Safe to call twice."""
+        if self.pid:
+            pid, self.pid = self.pid, 0
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            self.wall.end_all()
+            os.close(self.task_fd)
+            os.close(self.done_fd)
+
+    def _wait(self, deadline: float) -> dict[str, Any] | None:
+        """The interpreter's answer; None if it died or had to be given up."""
+        poll = select.poll()
+        poll.register(self.done_fd, select.POLLIN)
+        poll.register(self.host_fd, select.POLLRDHUP)
+        open_streams = {self.out.fd: self.out, self.err.fd: self.err}
+        for fd in open_streams:
+            poll.register(fd, select.POLLIN)
+        interrupted = False
+        while True:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                if interrupted:
+                    return None
+                interrupted = True
+                deadline += _GRACE_S
+                os.kill(self.pid, signal.SIGINT)
+                continue
+            for fd, events in poll.poll(left_s * 1000 + 1):
+                if fd == self.done_fd:
+                    answer = self.channel.receive()
+                    return _checked(answer, interrupted)
+                if fd == self.host_fd:
+                    if events & (select.POLLHUP | select.POLLRDHUP | select.POLLERR):
+                        self.close()
+                        raise HostGone
+                elif not open_streams[fd].read():
+                    poll.unregister(fd)
+
+    def _drain(self) -> None:
+        """What was written before the answer is in the pipes already."""
+        for stream in (self.out, self.err):
+            while select.select([stream.fd], [], [], 0)[0] and stream.read():
+                if stream.truncated:
+                    break
+
+
+def _checked(answer: Any, interrupted: bool) -> dict[str, Any] | None:
+    """An interpreter's answer, if it is one."""
+    if not isinstance(answer, dict) or answer.get("status") not in (b"ok", b"error"):
+        return None
+    value = answer.get("value")
+    found = {"status": b"interrupted" if interrupted else answer["status"]}
+    if isinstance(value, bytes) and not interrupted:
+        found["value"] = value
+    return found
+
+
+def _start(request: dict[str, Any], wall: Wall, fds: list[int]) -> None:
+    """In the child: take the pipes, lock the door, and become the interpreter."""
+    try:
+        os.setsid()
+        fds = [os.dup(fd) if fd < 5 else fd for fd in fds]
+        for place, fd in enumerate(fds):
+            os.dup2(fd, place, inheritable=place < 3)
+        os.closerange(len(fds), 1 << 20)
+        os.chdir(wall.home)
+        wall.lock_in(request["limits"])
+        os.environ.clear()
+        os.environ.update({os.fsdecode(k): os.fsdecode(v) for k, v in request["env"].items()})
+    except Exception as error:  # noqa: BLE001 (a fork must never return into the supervisor)
+        os.write(2, (f"turngym: cannot start an interpreter: {error!r}\n").encode("utf-8", "replace"))
+        os._exit(127)
+    raise BecomeProgram([])
+
+
+def interpret() -> None:
+    """In the child: run pieces of code until the supervisor closes the pipe."""
+    import random
+
+    random.seed()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.path[:0] = ["", *(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path)]
+    sys.argv = [""]
+    main = type(sys)("__main__")
+    sys.modules["__main__"] = main
+    main.__dict__["__builtins__"] = sys.modules["builtins"]
+    channel = Channel(_TASK_FD, _DONE_FD)
+    number = 0
+    while True:
+        try:
+            task = channel.receive()
+        except KeyboardInterrupt:  # it came a moment after the code was done
+            continue
+        if task is None:
+            return
+        number += 1
+        answer = _run_piece(task["code"].decode("utf-8", "surrogateescape"), main.__dict__, number)
+        channel.send(answer)
+
+
+def _run_piece(code: str, space: dict[str, Any], number: int) -> dict[str, Any]:
+    import ast
+    import linecache
+    import traceback
+
+    name = f"<call {number}>"
+    linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+    answer: dict[str, Any] = {"status": "ok"}
+    try:
+        tree = ast.parse(code, name)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, name, "exec"), space)
+        if isinstance(last, ast.Expr):
+            value = eval(compile(ast.Expression(last.value), name, "eval"), space)
+            if value is not None:
+                answer["value"] = repr(value)[:_MAX_VALUE]
+    except SystemExit as leaving:
+        answer["status"] = "error"
+        print(f"SystemExit: {leaving}", file=sys.stderr)
+    except BaseException as error:  # noqa: BLE001 (whatever the code raises is its result)
+        answer["status"] = "error"
+        error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+        traceback.print_exception(type(error), error, error.__traceback__)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):  # the code may have closed or replaced it
+            continue
+    return answer

@@ -1,0 +1,216 @@
+"""What stands between a program and everything else, as the supervisor that starts it sees it.
+
+A wall knows three things: how a child gives up its privileges before it becomes the program, how everything that
+a program started is ended, and what the kernel says about memory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import time
+
+from turngym.sandboxes.inside import kernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_KILL = 9
+
+
+class Wall:
+    """A wall of which kind `ends` says: "all" (first process of a pid namespace), "uid", or "children" (subreaper)."""
+
+    def __init__(
+        self,
+        *,
+        ends: str,
+        home: str,
+        uid: int,
+        gid: int,
+        filter: bytes = b"",
+        soft_memory: bool = True,
+        uid_is_own: bool = False,
+        peak_fd: int = -1,
+        oom_fd: int = -1,
+    ) -> None:
+        self.ends = ends
+        self.home = home
+        self.uid = uid
+        self.gid = gid
+        self.filter = filter
+        self.soft_memory = soft_memory
+        """True if nothing but address-space limits bounds memory."""
+        self.uid_is_own = uid_is_own
+        """True if no other sandbox's processes count against the same per-user quotas."""
+        self.peak_fd = peak_fd
+        self.oom_fd = oom_fd
+
+    def lock_in(self, limits: dict[str, Any]) -> None:
+        """In the child: take the limits and give up every privilege, for ever."""
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # a supervisor hides its /proc files, a program has its own
+        os.umask(0o022)
+        memory = limits["memory_mib"] << 20
+        seconds = max(1, -(-limits["cpu_ms"] // 1000))
+        _limit(resource.RLIMIT_CORE, 0)
+        _limit(resource.RLIMIT_CPU, seconds, seconds + 1)
+        _limit(resource.RLIMIT_FSIZE, limits["file_mib"] << 20)
+        _limit(resource.RLIMIT_NOFILE, limits["open_files"])
+        _limit(resource.RLIMIT_MEMLOCK, 1 << 16)
+        _limit(resource.RLIMIT_MSGQUEUE, 1 << 18)
+        if self.soft_memory:
+            _limit(
+                resource.RLIMIT_AS, memory + (64 << 20)
+            )  # libraries are mapped, and not all of it is memory
+        if self.uid_is_own:
+            _limit(resource.RLIMIT_NPROC, limits["processes"])
+        _more_likely_killed()
+        if self.ends == "children":
+            kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+            if self.filter:
+                kernel.filter_syscalls(self.filter)
+            return
+        if os.getuid() != self.uid or os.getgid() != self.gid:
+            os.setgroups([])
+            os.setresgid(self.gid, self.gid, self.gid)
+            os.setresuid(self.uid, self.uid, self.uid)
+        kernel.keep_capabilities(0)
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # a change of user has taken it away again
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+        if self.filter:
+            kernel.filter_syscalls(self.filter)
+
+    def end_all(self, keep: int = 0, timeout_s: float = 5.0) -> bool:
+        """Kill every process but this one (and the tree of `keep`), and reap. False if some outlived the time."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            if keep:
+                killed = _kill_each(_others(keep))
+            elif self.ends == "all":
+                killed = _kill(-1)
+            elif self.ends == "uid":
+                killed = _kill_as(self.uid, self.gid)
+            else:
+                killed = _kill_each(_descendants(os.getpid()))
+            left = reap()
+            if not killed and not left:
+                return True
+            if keep and not killed:
+                return True
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.0005)
+
+    def oom_kills(self) -> int:
+        """How many processes the kernel has killed for want of memory; 0 where it does not count them."""
+        if self.oom_fd < 0:
+            return 0
+        for line in os.pread(self.oom_fd, 4096, 0).splitlines():
+            if line.startswith(b"oom_kill "):
+                return int(line.split()[1])
+        return 0
+
+    def peak_kib(self, largest_process_kib: int) -> int:
+        """The most memory of the sandbox where the kernel counts it, else of its largest process."""
+        if self.peak_fd < 0:
+            return largest_process_kib
+        return int(os.pread(self.peak_fd, 64, 0)) >> 10
+
+
+def reap() -> bool:
+    """Collect dead children; True if live ones are left."""
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return False
+        if pid == 0:
+            return True
+
+
+def _limit(kind: int, soft: int, hard: int | None = None) -> None:
+    hard = soft if hard is None else hard
+    most = resource.getrlimit(kind)[1]
+    if most != resource.RLIM_INFINITY:
+        hard = min(hard, most)
+    resource.setrlimit(kind, (min(soft, hard), hard))
+
+
+def _more_likely_killed() -> None:
+    """Where memory runs out, the kernel picks the program before the supervisor."""
+    try:
+        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.EACCES, errno.EROFS):
+            raise
+        return
+    try:
+        os.write(fd, b"1000")
+    finally:
+        os.close(fd)
+
+
+def _kill(pid: int) -> bool:
+    try:
+        os.kill(pid, _KILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _kill_each(pids: list[int]) -> bool:
+    return any(_kill(pid) for pid in pids)
+
+
+def _kill_as(uid: int, gid: int) -> bool:
+    """Kill everything of a user from a child that has become it: no process can slip between a list and a kill."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setresgid(gid, gid, gid)
+            os.setresuid(uid, uid, uid)
+            os._exit(1 if _kill(-1) else 0)
+        finally:
+            os._exit(2)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code == 2:
+        raise OSError(errno.EPERM, "cannot become the program's user to end its processes")
+    return code != 0  # a negative code: another process of that user was quicker, so there was one
+
+
+def _parents() -> dict[int, int]:
+    """Parent of every process that /proc shows, zombies left out."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:  # gone meanwhile
+                continue
+            if fields[0] not in (b"Z", b"X"):
+                parents[int(name)] = int(fields[1])
+    return parents
+
+
+def _descendants(top: int) -> list[int]:
+    parents = _parents()
+    found = {top}
+    grew = True
+    while grew:
+        grew = False
+        for pid, parent in parents.items():
+            if parent in found and pid not in found:
+                found.add(pid)
+                grew = True
+    return sorted(found - {top})
+
+
+def _others(keep: int) -> list[int]:
+    """Every process below this one but those of one tree."""
+    kept = {keep, *_descendants(keep)}
+    return [pid for pid in _descendants(os.getpid()) if pid not in kept]
