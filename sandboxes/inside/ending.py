@@ -58,8 +58,9 @@ def finish(code: int, ready: set[str]) -> None:
             code = report(error)
     flushed = _flush()
     main = sys.modules.get("__main__")
-    own = [module for name, module in list(sys.modules.items()) if name not in ready]
-    for module in [*own, main]:
+    # The main module goes first, while what its objects need to end (a library's functions) is still there.
+    own = [module for name, module in list(sys.modules.items()) if name not in ready and _is_own(name, module)]
+    for module in [main, *own]:
         space = getattr(module, "__dict__", None)
         if isinstance(space, dict):
             for name in list(space):
@@ -68,6 +69,14 @@ def finish(code: int, ready: set[str]) -> None:
     gc.collect()
     flushed = _flush() and flushed
     os._exit(code if flushed else _FLUSH_FAILED)
+
+
+def _is_own(name: str, module: Any) -> bool:
+    """True for a module of the program; those of the standard library and of packages are left as they are."""
+    if name.partition(".")[0] in getattr(sys, "stdlib_module_names", ()):
+        return False
+    file = getattr(module, "__file__", None)
+    return isinstance(file, str) and "-packages" + os.sep not in file
 
 
 def _exit_code(leaving: SystemExit) -> int:

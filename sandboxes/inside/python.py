@@ -60,6 +60,8 @@ def become(arguments: list[str]) -> None:
     import runpy
 
     random.seed()
+    if "multiprocessing.process" in sys.modules:  # it remembers where it was imported
+        sys.modules["multiprocessing.process"].ORIGINAL_DIR = os.getcwd()  # type: ignore[attr-defined]
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed()
@@ -94,11 +96,11 @@ def become(arguments: list[str]) -> None:
     sys.argv = rest
     if not isolated:
         sys.path.insert(0, os.path.dirname(os.path.abspath(rest[0])))
-    space["__file__"] = rest[0]
+    name = space["__file__"] = os.path.abspath(rest[0])
     try:
         with open(rest[0], "rb") as file:
             source = file.read()
     except OSError as error:
         os.write(2, (f"python3: can't open file {rest[0]!r}: {error}\n").encode("utf-8", "replace"))
         os._exit(2)
-    exec(compile(source, rest[0], "exec", dont_inherit=True), space)
+    exec(compile(source, name, "exec", dont_inherit=True), space)
