@@ -59,7 +59,9 @@ def finish(code: int, ready: set[str]) -> None:
     flushed = _flush()
     main = sys.modules.get("__main__")
     # The main module goes first, while what its objects need to end (a library's functions) is still there.
-    own = [module for name, module in list(sys.modules.items()) if name not in ready and _is_own(name, module)]
+    own = [
+        module for name, module in list(sys.modules.items()) if name not in ready and _is_own(name, module)
+    ]
     for module in [main, *own]:
         space = getattr(module, "__dict__", None)
         if isinstance(space, dict):

@@ -52,7 +52,7 @@ def write_files(
 ) -> None:
     """Write entries (path, mode, bytes; None for a folder), each whole, owned by the program's user."""
     for path, mode, data in entries:
-        names = split(home, base) + split("", path)
+        names = split(home, base) + split("" if base else home, path)
         if data is None:
             os.close(_open_folder(home, names, make=(uid, gid)))
             continue
