@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 from turngym.sandboxes.errors import SandboxLost
@@ -24,6 +25,7 @@ class HostChannel:
         link.setblocking(False)
         self._link = link
         self._buffer = bytearray()
+        self._users = 0
         self.closed = False
         """True once it is of no use any more."""
 
@@ -35,7 +37,8 @@ class HostChannel:
         """
         data = b"".join(pack_frame(frame) for frame in frames)
         try:
-            await asyncio.get_running_loop().sock_sendall(self._link, data)
+            with self._in_use():
+                await asyncio.get_running_loop().sock_sendall(self._link, data)
         except OSError as error:
             self.close()
             raise SandboxLost(f"the sandbox's supervisor is gone ({error.strerror})") from error
@@ -50,15 +53,9 @@ class HostChannel:
             SandboxLost: the other end is gone, silent for `timeout_s`, or sends no frames.
         """
         try:
-            async with asyncio.timeout(timeout_s):
-                while True:
-                    frame = self._take()
-                    if frame is not None:
-                        return frame
-                    data = await asyncio.get_running_loop().sock_recv(self._link, _CHUNK)
-                    if not data:
-                        raise SandboxLost("the sandbox's supervisor is gone")
-                    self._buffer += data
+            with self._in_use():
+                async with asyncio.timeout(timeout_s):
+                    return await self._frame()
         except TimeoutError:
             self.close()
             raise SandboxLost(f"the sandbox's supervisor has not answered for {timeout_s:g} s") from None
@@ -73,11 +70,35 @@ class HostChannel:
             raise
 
     def close(self) -> None:
-        """Hang up. Safe to call twice."""
+        """Hang up. Safe to call twice; whoever waits for a frame learns that there will be none."""
         self.closed = True
         with contextlib.suppress(OSError):
             self._link.shutdown(socket.SHUT_RDWR)
-        self._link.close()
+        if not self._users:
+            self._link.close()
+
+    @contextlib.contextmanager
+    def _in_use(self) -> Iterator[None]:
+        """Keeps the descriptor while an event loop watches it: it would never report one that was closed."""
+        if self.closed:
+            raise SandboxLost("the sandbox is gone: its channel is closed")
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if self.closed and not self._users:
+                self._link.close()
+
+    async def _frame(self) -> Any:
+        while True:
+            frame = self._take()
+            if frame is not None:
+                return frame
+            data = await asyncio.get_running_loop().sock_recv(self._link, _CHUNK)
+            if not data:
+                raise SandboxLost("the sandbox's supervisor is gone")
+            self._buffer += data
 
     def _take(self) -> Any:
         if len(self._buffer) < 4:

@@ -129,9 +129,11 @@ class SupervisedSandbox:
         return SupervisedSession(self)
 
     async def close(self) -> None:
-        """End everything in it. Safe to call twice."""
+        """End everything in it, a call that is running included. Safe to call twice."""
         if not self._closed:
             self._closed = True
+            if self._turn.locked():
+                self._lease.channel.close()
             await self._lease.release()
 
     async def _write(self, entries: Sequence[Entry], base: str, path: str) -> None:

@@ -81,10 +81,10 @@ class _SlotLease:
             await self.destroy()
 
     async def destroy(self) -> None:
-        """End the keeper, and free the slot."""
-        self.backend._forget(self)
-        await self.keeper.kill()
-        self.slot.free()
+        """End the keeper, and free the slot. Safe to call twice."""
+        if self.backend._forget(self):
+            await self.keeper.kill()
+            self.slot.free()
 
     async def _end_sandbox(self) -> bool:
         if self.channel.closed:
@@ -176,6 +176,7 @@ class NamespaceBackend:
             self._slots = Slots(
                 self._config.max_sandboxes, self._config.uid_base, groups=self._config.cgroups
             )
+        await self._launcher.ready()  # it removes the slot's control groups, should this process be killed
         slot = self._slots.take()
         try:
             keeper = await self._start_keeper(slot, network=network)
@@ -229,10 +230,13 @@ class NamespaceBackend:
             return
         self._idle.append(lease)
 
-    def _forget(self, lease: _SlotLease) -> None:
-        self._all.discard(lease)
+    def _forget(self, lease: _SlotLease) -> bool:
+        """False if it was forgotten before."""
         if lease in self._idle:
             self._idle.remove(lease)
+        known = lease in self._all
+        self._all.discard(lease)
+        return known
 
 
 def system_python() -> str:
