@@ -8,12 +8,15 @@ import os
 import signal
 import socket
 import subprocess
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from turngym.sandboxes.bundle import BOOT_COMPILED, compiled
 from turngym.sandboxes.channel import HostChannel
 from turngym.sandboxes.errors import SandboxUnavailable
 from turngym.sandboxes.inside.wire import decode, encode
+
+T = TypeVar("T")
 
 _START_S: Final = 60.0
 _ANSWER_S: Final = 20.0
@@ -59,6 +62,15 @@ class Launcher:
         self._turn = asyncio.Lock()
         self._log_fd = os.memfd_create("turngym-log")
 
+    async def ready(self) -> None:
+        """Begin the helper if it does not run.
+
+        Raises:
+            SandboxUnavailable: it does not begin.
+        """
+        async with self._turn:
+            await self._run()
+
     async def start(self, request: dict[str, Any], fds: list[int]) -> Started:
         """Ask for a process. The descriptors are passed on and stay open here.
 
@@ -70,8 +82,7 @@ class Launcher:
         ours, theirs = socket.socketpair()
         try:
             async with self._turn:
-                if self._process is None or self._process.poll() is not None:
-                    await asyncio.to_thread(self._begin)
+                await self._run()
                 assert self._control is not None
                 joins = fds[: request["joins"]]
                 rest = fds[request["joins"] :]
@@ -81,7 +92,7 @@ class Launcher:
                     else [*joins, theirs.fileno(), *rest]
                 )
                 socket.send_fds(self._control, [encode(request)], order)
-                answer = decode(await asyncio.to_thread(self._answer))
+                answer = decode(await _to_the_end(self._answer))
         except BaseException:
             ours.close()
             raise
@@ -110,6 +121,10 @@ class Launcher:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    async def _run(self) -> None:
+        if self._process is None or self._process.poll() is not None:
+            await _to_the_end(self._begin)
 
     def _begin(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -159,6 +174,21 @@ class Launcher:
         if not data:
             raise SandboxUnavailable(f"the sandboxes' helper has ended: {self.log()}")
         return data
+
+
+async def _to_the_end(work: Callable[[], T]) -> T:
+    """Do blocking work in a thread. Who is cancelled still waits for it, lest its answer be taken for the next one."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        task.exception()
+        raise asyncio.CancelledError
+    return task.result()
 
 
 async def _readable(fd: int, timeout_s: float) -> None:

@@ -13,6 +13,7 @@ import gc
 import os
 import select
 import socket
+import time
 
 from turngym.sandboxes.inside import keeper, kernel, python
 from turngym.sandboxes.inside.command import BecomeProgram
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _MAX_MESSAGE = 1 << 20
 _MAX_FDS = 16
+_END_S = 3.0
 _APART = (
     kernel.CLONE_NEWUSER
     | kernel.CLONE_NEWPID
@@ -174,22 +176,36 @@ def _receive(control: socket.socket) -> tuple[bytes, list[int]]:
     return data, list(fds)
 
 
-def _reap(children: dict[int, list[bytes]], *, wait: bool = False) -> None:
+def _reap(children: dict[int, list[bytes]]) -> None:
     while children:
         try:
-            pid, _ = os.waitpid(-1, 0 if wait else os.WNOHANG)
+            pid, _ = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return
         if pid == 0:
             return
         for group in children.pop(pid, []):
-            try:
-                os.rmdir(group)
-            except OSError:  # the host finds it, and whoever is in it, when it takes the slot again
-                continue
+            _remove(group)
 
 
 def _end(children: dict[int, list[bytes]]) -> None:
     for pid in children:
         os.kill(pid, 9)
-    _reap(children, wait=True)
+    for pid in children:
+        os.waitpid(pid, 0)
+    deadline = time.monotonic() + _END_S
+    for group in [path for paths in children.values() for path in paths]:
+        # What a keeper had started dies with it, but a moment later.
+        while not _remove(group) and time.monotonic() < deadline:
+            time.sleep(0.005)
+
+
+def _remove(group: bytes) -> bool:
+    """True if a group is gone; else the host finds it, and whoever is in it, when it takes the slot again."""
+    try:
+        os.rmdir(group)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
