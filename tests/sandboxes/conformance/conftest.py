@@ -26,7 +26,7 @@ from turngym.sandboxes.protocols import Backend, Sandbox
 
 # The tests are no package: this makes `conformance.helpers` importable, however pytest was started.
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from conformance.helpers import ENV_CANARY  # noqa: E402
+from conformance.helpers import ENV_CANARY
 
 QUICK = Limits(wall_s=8, cpu_s=8, memory_mib=256, processes=64, disk_mib=64)
 """What most tests ask for."""

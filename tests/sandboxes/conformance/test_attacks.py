@@ -35,10 +35,21 @@ from turngym.sandboxes.errors import FileError, SandboxError
 
 ATTACKS = Path(os.environ.get("TURNGYM_ATTACKS") or Path(__file__).parents[3] / ".." / "shared" / "attacks")
 MANIFEST = (
-    json.loads((ATTACKS / "manifest.json").read_text("utf-8")) if ATTACKS.is_dir() else {"programs": [], "file_api": []}
+    json.loads((ATTACKS / "manifest.json").read_text("utf-8"))
+    if ATTACKS.is_dir()
+    else {"programs": [], "file_api": []}
 )
 ENTRIES = {entry["id"]: entry for entry in MANIFEST["programs"]}
-HARMLESS = {"output_awkward", "stdin", "exit_status", "sleep", "cpu_burn", "ignores_sigterm", "child_left", "daemon"}
+HARMLESS = {
+    "output_awkward",
+    "stdin",
+    "exit_status",
+    "sleep",
+    "cpu_burn",
+    "ignores_sigterm",
+    "child_left",
+    "daemon",
+}
 """Kinds of entries that ask for no walls."""
 
 
@@ -203,10 +214,16 @@ async def test_the_file_interface_during_a_program(isolating, create):
     during = [call for call in MANIFEST["file_api"] if call["when"] == "during"]
     with alone(), Canaries() as planted:
         sandbox = await create(wall_s=2)
-        await sandbox.write_file("farm.py", (ATTACKS / "27_link_farm.py").read_bytes() + b"\ntime = __import__('time')\ntime.sleep(1)\n")
+        await sandbox.write_file(
+            "farm.py",
+            (ATTACKS / "27_link_farm.py").read_bytes() + b"\ntime = __import__('time')\ntime.sleep(1)\n",
+        )
         running = asyncio.create_task(sandbox.exec(["python3", "farm.py"]))
         await asyncio.sleep(0.1)
-        for call in during or [{"op": "read_file", "path": "link_abs"}, {"op": "write_file", "path": "link_write"}]:
+        for call in during or [
+            {"op": "read_file", "path": "link_abs"},
+            {"op": "write_file", "path": "link_write"},
+        ]:
             with within(5), contextlib.suppress(SandboxError):
                 if call["op"] == "read_file":
                     planted.assert_unread(await sandbox.read_file(call["path"]))

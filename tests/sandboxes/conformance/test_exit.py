@@ -91,7 +91,9 @@ async def test_deaths_by_signal_are_told_from_exits(sandbox, name):
 
 
 async def test_an_unhandled_keyboard_interrupt(sandbox):
-    result = await run(sandbox, "import os, signal; print('on', flush=True); os.kill(os.getpid(), signal.SIGINT)")
+    result = await run(
+        sandbox, "import os, signal; print('on', flush=True); os.kill(os.getpid(), signal.SIGINT)"
+    )
     assert (result.status, result.signal) == ("signalled", signal.SIGINT)
     assert b"KeyboardInterrupt" in result.stderr
     assert result.stdout == b"on\n"
@@ -187,7 +189,9 @@ async def test_a_script_sees_its_own_folder_and_name(sandbox):
 
 
 async def test_scripts_with_an_encoding_or_a_byte_order_mark(sandbox):
-    await sandbox.write_file("latin.py", "# -*- coding: latin-1 -*-\nprint('ü' == '\\xfc')\n".encode("latin-1"))
+    await sandbox.write_file(
+        "latin.py", "# -*- coding: latin-1 -*-\nprint('ü' == '\\xfc')\n".encode("latin-1")
+    )
     await sandbox.write_file("mark.py", b"\xef\xbb\xbfprint('marked')\n")
     assert (await sandbox.exec(["python3", "latin.py"])).stdout == b"True\n"
     assert (await sandbox.exec(["python3", "mark.py"])).stdout == b"marked\n"

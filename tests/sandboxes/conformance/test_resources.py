@@ -239,12 +239,6 @@ async def assert_bounded(backend, create, code, **limits):
     return result
 
 
-@pytest.fixture
-async def hard_memory(isolating, countable, backend):
-    if "hard_memory" not in (await claims(backend)):
-        pytest.skip("memory is bounded for each process alone here, and the backend says so")
-
-
 async def claims(backend):
     try:
         return (await backend.capabilities()).enforced
@@ -257,7 +251,15 @@ async def test_memory_bombs(isolating, countable, backend, create, name):
     if "hard_memory" not in await claims(backend):
         pytest.skip("memory is bounded for each process alone here, and the backend says so")
     result = await assert_bounded(
-        backend, create, MEMORY[name], memory_mib=128, disk_mib=64, file_mib=64, processes=32, wall_s=5, cpu_s=5
+        backend,
+        create,
+        MEMORY[name],
+        memory_mib=128,
+        disk_mib=64,
+        file_mib=64,
+        processes=32,
+        wall_s=5,
+        cpu_s=5,
     )
     if result.stdout or result.status != "oom":  # where the supervisor itself was ended, output is lost
         assert_withstood(result)
@@ -298,8 +300,19 @@ async def test_memory_that_is_allowed_can_be_had(create):
 @pytest.mark.parametrize("name", MANY)
 async def test_counts_are_bounded(isolating, countable, backend, create, name):
     result = await assert_bounded(
-        backend, create, MANY[name], memory_mib=256, processes=48, inodes=4000, disk_mib=32, open_files=128, wall_s=6
+        backend,
+        create,
+        MANY[name],
+        memory_mib=256,
+        processes=48,
+        inodes=4000,
+        disk_mib=32,
+        open_files=128,
+        wall_s=6,
     )
+    if name == "messages" and result.status == "oom":  # queues count as memory
+        assert_withstood(result)
+        return
     assert_withstood(result, "ATTEMPT", "DENIED")
     made = int(result.stdout_text.split("DENIED ")[1].split()[0])
     most = {"threads": 48, "processes": 48, "descriptors": 128, "watches": 128, "files": 4100, "links": 4100,
