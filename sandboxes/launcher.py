@@ -164,11 +164,11 @@ class Launcher:
 async def _readable(fd: int, timeout_s: float) -> None:
     """Wait until a descriptor is readable."""
     loop = asyncio.get_running_loop()
-    done = loop.create_future()
-    loop.add_reader(fd, lambda: done.done() or done.set_result(None))
+    ready = asyncio.Event()
+    loop.add_reader(fd, ready.set)
     try:
         async with asyncio.timeout(timeout_s):
-            await done
+            await ready.wait()
     except TimeoutError:
         return
     finally:

@@ -22,7 +22,7 @@ from turngym.trainer.algorithms import PRESETS, Algorithm
 from turngym.trainer.critic import Trunk
 from turngym.trainer.errors import ConfigError
 from turngym.trainer.health import HealthBounds
-from turngym.trainer.optim import SCHEDULES
+from turngym.trainer.schedules import SCHEDULES
 
 
 def _schedule(name: str) -> str:

@@ -146,7 +146,7 @@ class _Loop:
     async def train_step(self, step: int) -> dict[str, float]:
         """One training step: play, store, learn, look after the policy's health."""
         run, config = self.run, self.run.config
-        rollout, algorithm = config.rollout, config.algorithm
+        rollout, algorithm = config.rollout, config.algorithm.at((step - 1) / config.steps)
         requests = list(
             group_requests(
                 self.order,

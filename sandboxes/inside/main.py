@@ -57,7 +57,7 @@ def supervise(in_fd: int, out_fd: int) -> None:
     if config["warm"]:
         from turngym.sandboxes.inside.python import preload
 
-        preload()
+        preload([], [])
     home = config["home"].decode()
     for path in config["folders"]:
         os.makedirs(path, exist_ok=True)
@@ -81,7 +81,6 @@ def run_python(argv: list[str]) -> None:
     from turngym.sandboxes.inside.python import become
     from turngym.sandboxes.inside.session import interpret
 
-    ready = set(sys.modules)
     code = 0
     try:
         if argv:
@@ -90,7 +89,7 @@ def run_python(argv: list[str]) -> None:
             interpret()
     except BaseException as error:  # noqa: BLE001 (what an interpreter does with what nobody caught)
         code = report(error)
-    finish(code, ready)
+    finish(code)
 
 
 if __name__ == "__main__":

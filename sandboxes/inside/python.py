@@ -14,17 +14,14 @@ NAMES = ("python3", "python")
 
 # fmt: off
 PRELOADED = (
-    "abc", "argparse", "array", "ast", "asyncio", "atexit", "base64", "bisect", "builtins", "collections",
-    "collections.abc", "contextlib", "copy", "csv", "ctypes", "dataclasses", "datetime", "decimal", "enum",
-    "fractions", "functools", "glob", "hashlib", "heapq", "io", "itertools", "json", "keyword", "linecache",
-    "logging", "math", "multiprocessing", "numbers", "operator", "os", "os.path", "pathlib", "pickle", "platform",
-    "pprint", "queue", "random", "re", "runpy", "shutil", "signal", "site", "socket", "sqlite3", "stat",
-    "statistics", "string", "struct", "subprocess", "sys", "sysconfig", "tempfile", "textwrap", "threading", "time",
-    "timeit", "tokenize", "traceback", "types", "typing", "unicodedata", "unittest", "urllib.parse", "uuid",
-    "warnings", "weakref", "zlib",
+    "abc", "array", "ast", "atexit", "base64", "bisect", "cmath", "collections", "collections.abc", "contextlib",
+    "copy", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "heapq", "io", "itertools",
+    "json", "keyword", "linecache", "math", "numbers", "operator", "os.path", "pathlib", "pprint", "random", "re",
+    "reprlib", "runpy", "signal", "site", "socket", "stat", "statistics", "string", "struct", "sys", "textwrap",
+    "threading", "time", "tokenize", "traceback", "types", "typing", "unicodedata", "warnings", "weakref",
 )
 # fmt: on
-"""Modules that are ready before a program starts; none of them runs anything at import that a fork must not share."""
+"""Modules that are ready before a program starts: those of small programs. Every further one makes each fork slower."""
 
 
 def can_run(argv: list[bytes]) -> bool:
@@ -58,8 +55,12 @@ def become(arguments: list[str]) -> None:
     """Run the program in this process; returns when its last line has run, or raises what it raises."""
     import random
     import runpy
+    import threading
 
     random.seed()
+    own_id = getattr(threading.main_thread(), "_set_native_id", None)
+    if own_id is not None:
+        own_id()
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed()

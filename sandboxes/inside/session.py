@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 
+from turngym.sandboxes.inside import kernel
 from turngym.sandboxes.inside.command import BecomeProgram, HostGone, Stream
 from turngym.sandboxes.inside.walls import Wall
 from turngym.sandboxes.inside.wire import Channel, WireError
@@ -38,7 +39,7 @@ class Session:
         task_read, self.task_fd = os.pipe()
         self.done_fd, done_write = os.pipe()
         null = os.open("/dev/null", os.O_RDONLY)
-        self.pid = os.fork()
+        self.pid = kernel.clone()
         if self.pid == 0:
             _start(request, wall, [null, self.out.inner_fd, self.err.inner_fd, task_read, done_write])
         for fd in (null, self.out.inner_fd, self.err.inner_fd, task_read, done_write):

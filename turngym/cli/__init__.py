@@ -10,7 +10,7 @@ import sys
 import typer
 
 import turngym
-from turngym.cli import console, envs, evaluation, training
+from turngym.cli import console, envs, evaluation, sandbox, training
 
 app = typer.Typer(
     name="turngym",
@@ -22,6 +22,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(envs.app, name="envs")
+app.add_typer(sandbox.app, name="sandbox")
 app.command("eval")(evaluation.evaluate)
 app.command("report")(evaluation.report)
 app.command("train")(training.train)
