@@ -32,8 +32,8 @@ from turngym.sandboxes.supervised import SupervisedSandbox
 _READY_S: Final = 20.0
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom")
 _LINKS: Final = (("/tmp", f"{BOX}/tmp"), ("/var/tmp", f"{BOX}/tmp"), ("/dev/shm", f"{BOX}/shm"))
-# Descriptors that the supervisor finds open: its code, and the channel; bubblewrap reads the filter from its own.
-_CODE_FD, _CHANNEL_FD, _FILTER_FD = 5, 6, 7
+# Descriptors that the supervisor finds open: its code, the channel, and the kernel's counts; bubblewrap reads the filter from its own.
+_CODE_FD, _CHANNEL_FD, _FILTER_FD, _OOM_FD, _PEAK_FD = 5, 6, 7, 8, 9
 
 
 class _Lease:
@@ -134,6 +134,7 @@ class BubblewrapBackend:
 
     async def _start(self, program: str, slot: Slot, limits: Limits) -> Started:
         group = slot.group
+        counts = _counts(slot)
         with _memory_file(compiled(self._python)) as code, _memory_file(self._filter(slot)) as rules:
             request: dict[str, Any] = {
                 "verb": "run",
@@ -142,11 +143,11 @@ class BubblewrapBackend:
                 "uids": [slot.ids[1]],
                 "gids": [slot.ids[1]],
                 "joins": 0 if group is None else len(group.join_fds),
-                "places": [_CHANNEL_FD, _CODE_FD, _FILTER_FD],
+                "places": [_CHANNEL_FD, _CODE_FD, _FILTER_FD, _OOM_FD, _PEAK_FD][: 3 + len(counts)],
                 "groups": [] if group is None else [str(path) for path in group.paths],
             }
             joins = [] if group is None else group.join_fds
-            return await self._launcher.start(request, [*joins, code.fd, rules.fd])
+            return await self._launcher.start(request, [*joins, code.fd, rules.fd, *counts])
 
     async def _greet(self, lease: _Lease, slot: Slot) -> None:
         """Tell the supervisor what surrounds it."""
@@ -160,7 +161,10 @@ class BubblewrapBackend:
                 "filter": b"",  # bubblewrap has installed it for the supervisor too
                 "soft_memory": int(slot.group is None),
                 "uid_is_own": 1,
-                "warm": 0,
+                **dict(zip(("oom_fd", "peak_fd"), (_OOM_FD, _PEAK_FD)[: len(_counts(slot))], strict=False)),
+                # Its interpreter was started for this sandbox alone, so that programs may be forks of it.
+                "warm": int(self._config.root is None),
+                "preload": 0,
                 "folders": folders,
             }
         )
@@ -226,6 +230,13 @@ class _memory_file:
 
     def __exit__(self, *_: object) -> None:
         os.close(self.fd)
+
+
+def _counts(slot: Slot) -> list[int]:
+    """Descriptors of what the kernel counts for a slot: deaths for want of memory, and the peak."""
+    if slot.group is None:
+        return []
+    return [slot.group.oom_fd, *([slot.group.peak_fd] if slot.group.peak_fd >= 0 else [])]
 
 
 def _system(root: Path | None) -> list[tuple[Path, str]]:

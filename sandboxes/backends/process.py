@@ -116,6 +116,7 @@ class ProcessBackend:
                     "soft_memory": 1,
                     "uid_is_own": 0,
                     "warm": 0,
+                    "preload": 0,
                     "folders": [home],
                 }
             )

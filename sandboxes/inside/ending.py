@@ -42,9 +42,8 @@ def report(error: BaseException) -> int:
 def finish(code: int) -> None:
     """End the process with this exit code, unless flushing fails."""
     import atexit
-    import threading
 
-    end_threads = getattr(threading, "_shutdown", None)
+    end_threads = getattr(sys.modules.get("threading"), "_shutdown", None)
     run_exits = getattr(atexit, "_run_exitfuncs", None)
     for step in (end_threads, run_exits):
         try:

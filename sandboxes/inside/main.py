@@ -54,7 +54,7 @@ def supervise(in_fd: int, out_fd: int) -> None:
     if config["ends"] == b"children":
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-    if config["warm"]:
+    if config["preload"]:
         from turngym.sandboxes.inside.python import preload
 
         preload([], [])
@@ -69,6 +69,8 @@ def supervise(in_fd: int, out_fd: int) -> None:
         filter=config["filter"],
         soft_memory=bool(config["soft_memory"]),
         uid_is_own=bool(config["uid_is_own"]),
+        oom_fd=config.get("oom_fd", -1),
+        peak_fd=config.get("peak_fd", -1),
     )
     channel.send({"ready": 1})
     Supervisor(channel, wall, warm=bool(config["warm"])).serve()

@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import signal
 import sys
 import time
 
 from turngym.sandboxes.inside import kernel
 from turngym.sandboxes.inside.command import BecomeProgram, HostGone, Stream
+from turngym.sandboxes.inside.python import start_afresh
 from turngym.sandboxes.inside.walls import Wall
 from turngym.sandboxes.inside.wire import Channel, WireError
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _GRACE_S = 1.0
+_SIGINT, _SIGKILL = 2, 9
 _TASK_FD, _DONE_FD = 3, 4
 _MAX_VALUE = 1 << 16
 
@@ -83,7 +84,7 @@ class Session:
         if self.pid:
             pid, self.pid = self.pid, 0
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, _SIGKILL)
             self.wall.end_all()
             os.close(self.task_fd)
             os.close(self.done_fd)
@@ -104,7 +105,7 @@ class Session:
                     return None
                 interrupted = True
                 deadline += _GRACE_S
-                os.kill(self.pid, signal.SIGINT)
+                os.kill(self.pid, _SIGINT)
                 continue
             for fd, events in poll.poll(left_s * 1000 + 1):
                 if fd == self.done_fd:
@@ -156,9 +157,9 @@ def _start(request: dict[str, Any], wall: Wall, fds: list[int]) -> None:
 
 def interpret() -> None:
     """In the child: run pieces of code until the supervisor closes the pipe."""
-    import random
+    import signal
 
-    random.seed()
+    start_afresh()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.path[:0] = ["", *(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path)]
     sys.argv = [""]
