@@ -32,7 +32,8 @@ from turngym.sandboxes.supervised import SupervisedSandbox
 _READY_S: Final = 20.0
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom")
 _LINKS: Final = (("/tmp", f"{BOX}/tmp"), ("/var/tmp", f"{BOX}/tmp"), ("/dev/shm", f"{BOX}/shm"))
-# Descriptors that the supervisor finds open: its code, the channel, and the kernel's counts; bubblewrap reads the filter from its own.
+# Descriptors that the supervisor finds open: its code, the channel, and the kernel's counts; bubblewrap reads the
+# filter from its own.
 _CODE_FD, _CHANNEL_FD, _FILTER_FD, _OOM_FD, _PEAK_FD = 5, 6, 7, 8, 9
 
 
