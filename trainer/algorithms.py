@@ -90,8 +90,7 @@ class Algorithm(BaseModel):
     kl_coef: NonNegative = 0.0
     """β, the weight of the KL to the reference policy; 0 needs no reference."""
     kl_schedule: str = "constant"
-    """How β falls over the run: a name of `SCHEDULES`. Towards a reference that tries everything, a β that falls
-    lets early turns wait until later ones are learned."""
+    """How β falls over the run; a name of `SCHEDULES`."""
     kl_kind: str = "k1"
     """Which estimate of it; a name of `KL_ESTIMATORS`."""
     kl_in: Literal["reward", "loss"] = "reward"

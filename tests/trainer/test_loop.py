@@ -19,8 +19,10 @@ from turngym.agents.simple import ScriptedAgent, noise_generator
 from turngym.agents.types import Action, Tokens
 from turngym.envs.messages import assistant
 from turngym.evaluation.store import RunStore
+from turngym.trainer import loop
 from turngym.trainer.config import load_config, parse_config, to_toml
 from turngym.trainer.errors import ConfigError, HealthError
+from turngym.trainer.learn import learn
 from turngym.trainer.loop import atrain, train
 from turngym.trainer.progress import PlainProgress, SilentProgress
 
@@ -461,3 +463,16 @@ def test_ctrl_c_ends_in_order_and_says_how_to_go_on(tmp_path):
     assert step >= 3
     assert (tmp_path / "run" / "checkpoints" / f"step-{step:06d}").exists()
     assert json.dumps(len(_figures(tmp_path / "run")))
+
+
+def test_a_schedule_runs_over_the_steps_of_the_run(tmp_path, monkeypatch):
+    seen = []
+
+    def watched(learner, algorithm, *args, **kwargs):
+        seen.append(algorithm.kl_coef)
+        return learn(learner, algorithm, *args, **kwargs)
+
+    monkeypatch.setattr(loop, "learn", watched)
+    algorithm = {"preset": "grpo", "kl_coef": 0.2, "kl_in": "loss", "kl_kind": "k2", "kl_schedule": "linear"}
+    _train(tmp_path / "run", make_agent=scripted, algorithm=algorithm, steps=4)
+    assert seen == pytest.approx([0.2, 0.15, 0.1, 0.05])
