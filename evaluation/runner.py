@@ -61,7 +61,7 @@ async def aevaluate(
         split: which tasks.
         tasks: the most tasks; None for all of a sized split.
         samples: episodes of each task.
-        task_ids: play exactly these tasks.
+        task_ids: play exactly these tasks of the split.
         tags: play only tasks with one of these tags.
         out: folder for the run store and the report; None keeps nothing.
         store: an open run store to use instead of `out`.

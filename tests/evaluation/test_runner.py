@@ -275,6 +275,7 @@ class SlowExpert:
         act = player.act
 
         async def slow(new: Sequence[Message], *, max_tokens: int | None = None) -> Any:
+        (CALCULATOR, "expert", {"task_ids": ["test-1", "train-1"]}, UnknownTask),
             await asyncio.sleep(self._thinking_s)
             return await act(new, max_tokens=max_tokens)
 

@@ -63,6 +63,15 @@ def test_tasks_are_filtered_by_id_and_tag():
         TaskOrder(tasks, EnvConfig(id="x", task_tags=("even",)), seed=0)
 
 
+def test_a_task_of_another_split_is_refused_by_name():
+    with pytest.raises(
+        ConfigError, match=r"env\.task_ids with env\.split = 'train': .*'16-31:20' is not in split 'train'"
+    ):
+        _order(task_ids=("0-15:3", "16-31:20"))
+    with pytest.raises(ConfigError, match=r"env\.task_ids .*no task 'x'"):
+        _order(task_ids=("x",))
+
+
 def test_members_of_a_group_share_the_task_and_nothing_else():
     requests = _requests()
     assert [request.group for request in requests] == [0, 0, 1, 1, 2, 2]
