@@ -193,7 +193,10 @@ def _choose(episodes: Sequence[_Played], *, needs_group: bool) -> tuple[list[_Pl
 def _figures(
     summaries: Sequence[EpisodeSummary], trajectories: Sequence[Trajectory], wall_s: float
 ) -> dict[str, float]:
-    """Means over scored episodes; failures that have no score count in `failed_share` alone."""
+    """Means over scored episodes; failures that have no score count in `failed_share` alone.
+
+    What the environment reports is called env/NAME, so that no name of its choice can be taken for the trainer's.
+    """
     scored = [summary for summary in summaries if summary.scored]
     sampled = sum(summary.action_tokens for summary in summaries)
     figures = {
@@ -205,7 +208,7 @@ def _figures(
     }
     metrics = [trajectory.metrics for trajectory in trajectories if trajectory.outcome.scored]
     for name in sorted(set().union(*metrics) - {"success"}):
-        figures[name] = fmean(values[name] for values in metrics if name in values)
+        figures[f"env/{name}"] = fmean(values[name] for values in metrics if name in values)
     if scored:
         figures |= {
             "reward": fmean(summary.reward or 0.0 for summary in scored),
