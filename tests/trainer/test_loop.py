@@ -325,6 +325,27 @@ def test_a_step_in_which_every_episode_failed_is_judged_by_the_health_guard(tmp_
     assert "step 1: no episode is left to learn from" in stream.getvalue()
 
 
+def test_an_evaluation_with_failures_names_the_most_common_error(tmp_path):
+    def broken_in_evaluation(run, temperature):
+        played = scripted(run, temperature)
+        start = played.start
+
+        def start_or_fail(episode):
+            if episode.noise.step == 0:
+                raise OSError("no route to the machine")
+            return start(episode)
+
+        played.start = start_or_fail
+        return played
+
+    stream = io.StringIO()
+    evaluation = {"split": "train", "tasks": 4}
+    changes = {"make_agent": broken_in_evaluation, "steps": 1, "eval": evaluation}
+    _train(tmp_path, **changes, progress=PlainProgress(stream))
+    words = "4 of 4 episodes failed and are in no mean, most often by: OSError: no route to the machine"
+    assert stream.getvalue().count(words) == 2
+
+
 def test_parts_of_a_run_without_its_store_are_not_mistaken_for_a_new_run(tmp_path):
     _train(tmp_path, make_agent=scripted, steps=2)
     (tmp_path / "run.sqlite").unlink()
