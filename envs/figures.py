@@ -44,13 +44,16 @@ def checked_figures(figures: Mapping[str, Any] | None, source: str) -> Mapping[s
     """Named figures as numbers. NaN means that a figure was not computed, so its name is left out.
 
     Raises:
-        InvalidReward: one is infinite or of no sane size, or its name is no text.
+        InvalidReward: one is no number, infinite or of no sane size, or its name is no text.
     """
     checked: dict[str, float] = {}
     for name, value in (figures or {}).items():
-        number = float(value)
         if not isinstance(name, str):
             raise InvalidReward(f"{source}: a figure is called {name!r}: names are text")
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidReward(f"{source}: {name} is {value!r}, which is no number") from error
         if abs(number) > LARGEST_FIGURE:
             raise InvalidReward(f"{source}: {name} is {value!r}, not between ±{LARGEST_FIGURE:g}: scale it")
         if not math.isnan(number):

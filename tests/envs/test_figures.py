@@ -37,6 +37,8 @@ def test_a_figure_that_was_not_computed_is_left_out():
         ({"bytes": 1.1e15}, "bytes is"),
         ({"judge": -math.inf}, "judge is -inf"),
         ({3: 1.0}, "a figure is called 3"),
+        ({"judge": "good"}, "judge is 'good', which is no number"),
+        ({"judge": 10**400}, "judge is 1000"),
     ],
 )
 def test_a_figure_that_would_spoil_a_mean_is_refused_by_its_name(figures, words):
