@@ -5,7 +5,7 @@ EnvError(Exception)
 ├── UnknownTask(KeyError)         the task set has no such id or split
 ├── UnknownPolicy(KeyError)       the environment has no reference policy of that name
 ├── ContractError(TypeError)      an environment is written wrongly: untyped tool, both faces, no 5-tuple
-├── InvalidReward(ValueError)     a reward was NaN, infinite or outside its declared range
+├── InvalidReward(ValueError)     a reward or metric was not finite, or outside of its range
 ├── InvalidAction(TypeError)      `step` got something that is not an assistant message
 ├── EpisodeOver(RuntimeError)     `step` after the end, or before `reset`
 ├── MissingExtra(ImportError)     an optional library is not installed; names the extra
@@ -46,7 +46,7 @@ class ContractError(EnvError, TypeError):
 
 
 class InvalidReward(EnvError, ValueError):
-    """A reward function returned something that is not a finite number in its declared range."""
+    """A reward or a metric is not a finite number in its range."""
 
 
 class InvalidAction(EnvError, TypeError):

@@ -49,7 +49,7 @@ class EnvConfig(_Section):
     tools: tuple[str, ...] | None = None
     """Names of the tools to offer; None for all."""
     task_ids: tuple[str, ...] | None = None
-    """Train on these tasks only."""
+    """Train on these tasks of the split only."""
     task_tags: tuple[str, ...] | None = None
     """Train on tasks with at least one of these tags only."""
 

@@ -142,7 +142,7 @@ class Optimiser:
         """Continue from a state of the same parameters.
 
         Raises:
-            ValueError: the state belongs to other parameters.
+            ValueError, TypeError, LookupError, RuntimeError: the state is damaged, or belongs to other parameters.
         """
         if state["names"] != list(self._live):
             raise ValueError("the saved optimiser state belongs to other parameters than this model's")

@@ -120,7 +120,7 @@ class LiveProgress(SilentProgress):
 
     def say(self, text: str) -> None:
         """One line above the display, which stays."""
-        self._console.print(text, highlight=False)
+        self._console.print(text, highlight=False, markup=False)  # it may quote an error, brackets and all
 
     def begin(self, what: str, total: int, done: int = 0) -> None:
         """A new bar and an empty table."""

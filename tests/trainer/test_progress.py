@@ -46,12 +46,14 @@ def test_a_terminal_gets_a_display_with_the_last_steps():
     assert isinstance(progress, PlainProgress)
     with LiveProgress(console) as live:
         live.say("hello")
+        live.say("OSError: [/red] gone")
         live.begin("train", 100)
         for step in range(1, 31):
             live.step(step, FIGURES)
     text = console.file.getvalue()
     last = text[text.rindex("tokens/s") :]
     assert "hello" in text
+    assert "OSError: [/red] gone" in text, "no markup"
     assert "train 30/100" in last
     assert "0:00 left" in last
     assert last.count("50.0%") == 12
