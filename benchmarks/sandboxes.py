@@ -2,7 +2,7 @@
 
     python benchmarks/sandboxes.py [--rounds N] [--per-round N] [--soak N]
 
-Bars (2 cores): warm namespaces ≥ 500/s at 2 to 4 in flight, p99 < 15 ms at 2, ≥ 3 × one-shot, ≥ 1.5 × a plain subprocess;
+Bars (2 cores): warm namespaces ≥ 500/s at 2 to 4 in flight, p99 < 15 ms at 2, ≥ 3 × one-shot, ≥ 1.5 × plain subprocess;
 one-shot ≥ 0.55 × bubblewrap alone; a session call ≥ 1,500/s; 100,000 programs without growth.
 """
 

@@ -4,6 +4,7 @@ EnvError(Exception)
 ├── UnknownEnv(KeyError)          no environment of that id; names the nearest ones
 ├── UnknownTask(KeyError)         the task set has no such id or split
 ├── UnknownPolicy(KeyError)       the environment has no reference policy of that name
+├── UnknownArgument(TypeError)    the environment takes no argument of that name; names those that it takes
 ├── ContractError(TypeError)      an environment is written wrongly: untyped tool, both faces, no 5-tuple
 ├── InvalidReward(ValueError)     a reward or metric was not finite, or outside of its range
 ├── InvalidAction(TypeError)      `step` got something that is not an assistant message
@@ -39,6 +40,10 @@ class UnknownPolicy(EnvError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class UnknownArgument(EnvError, TypeError):
+    """The environment takes no argument of that name."""
 
 
 class ContractError(EnvError, TypeError):
