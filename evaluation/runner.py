@@ -90,13 +90,15 @@ async def aevaluate(
     make_env = _maker(env, split, env_kwargs or {})
     env_id, task_set = await _look_at(make_env)
     choice: dict[str, Any] = {"limit": tasks, "ids": task_ids, "tags": None if tags is None else sorted(tags)}
+    total = count_tasks(task_set, split, **choice) * samples
+    if concurrency > total > 0:
+        concurrency = total  # no room is made for what will never be played
     async with contextlib.AsyncExitStack() as stack:
         if isinstance(agent, str):
             agent = make_agent(
                 agent, env_id, env_kwargs=env_kwargs, max_context=limits.max_tokens, slots=concurrency
             )
             stack.push_async_callback(agent.close)
-        total = count_tasks(task_set, split, **choice) * samples
         if out is not None:
             store = stack.enter_context(RunStore(Path(out) / STORE_NAME))
         evaluation = _Evaluation(store, f"eval/{name or split}", step, samples, total)

@@ -67,6 +67,16 @@ class Launcher:
         Raises:
             SandboxUnavailable: it cannot be started; the message says why.
         """
+        exchange = asyncio.ensure_future(self._exchange(request, fds))
+        try:
+            return await asyncio.shield(exchange)
+        except asyncio.CancelledError:
+            # A question that has been sent is answered, and its descriptors are in use until then.
+            with contextlib.suppress(SandboxUnavailable):
+                await (await exchange).kill()
+            raise
+
+    async def _exchange(self, request: dict[str, Any], fds: list[int]) -> Started:
         ours, theirs = socket.socketpair()
         try:
             async with self._turn:
@@ -96,6 +106,8 @@ class Launcher:
 
     def log(self) -> str:
         """The last that the processes had to say about themselves."""
+        if self._log_fd < 0:
+            return ""
         size = os.fstat(self._log_fd).st_size
         return os.pread(self._log_fd, 2000, max(0, size - 2000)).decode("utf-8", "replace").strip()
 
@@ -110,6 +122,9 @@ class Launcher:
             self._process.kill()
             self._process.wait()
             self._process = None
+        if self._log_fd >= 0:
+            os.close(self._log_fd)
+            self._log_fd = -1
 
     def _begin(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -144,6 +159,8 @@ class Launcher:
             os.close(blob)
             theirs.close()
         ours.settimeout(_START_S)
+        if self._control is not None:
+            self._control.close()  # to one that has ended
         self._control = ours
         self._answer()
 

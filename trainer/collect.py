@@ -143,8 +143,9 @@ async def collect(
     played: dict[tuple[str, int], Trajectory] = {}
     summaries: list[EpisodeSummary] = []
     limits = limits_of(rollout)
+    at_once = max(1, min(rollout.concurrency, len(requests)))
     batches = run_batches(
-        make_env, agent, requests, limits=limits, concurrency=rollout.concurrency, retries=rollout.retries
+        make_env, agent, requests, limits=limits, concurrency=at_once, retries=rollout.retries
     )
     async with contextlib.aclosing(batches):
         async for batch in batches:
