@@ -55,13 +55,16 @@ def preload(further: list[str], paths: list[str]) -> None:
 
 
 def start_afresh() -> None:
-    """Give a fork what it must not share with the next: random numbers, and what threads are known by."""
+    """Give a fork what is its own: random numbers, its folder, and what its thread is known by."""
     found: Any = sys.modules.get("random")
     if found is not None:
         found.seed()
     found = sys.modules.get("numpy")
     if found is not None:
         found.random.seed()
+    found = sys.modules.get("multiprocessing.process")
+    if found is not None:
+        found.ORIGINAL_DIR = os.getcwd()  # it remembers where it was imported
     found = sys.modules.get("threading")
     own_id = found and getattr(found.main_thread(), "_set_native_id", None)
     if own_id is not None:
@@ -107,11 +110,11 @@ def become(arguments: list[str]) -> None:
     sys.argv = rest
     if not isolated:
         sys.path.insert(0, os.path.dirname(os.path.abspath(rest[0])))
-    space["__file__"] = rest[0]
+    name = space["__file__"] = os.path.abspath(rest[0])
     try:
         with open(rest[0], "rb") as file:
             source = file.read()
     except OSError as error:
         os.write(2, (f"python3: can't open file {rest[0]!r}: {error}\n").encode("utf-8", "replace"))
         os._exit(2)
-    exec(compile(source, rest[0], "exec", dont_inherit=True), space)
+    exec(compile(source, name, "exec", dont_inherit=True), space)

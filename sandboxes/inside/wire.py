@@ -59,7 +59,7 @@ def decode(data: bytes) -> Any:
     """
     try:
         value, end = _decode(data, 0, 0)
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, AttributeError) as error:  # AttributeError: a key that is no text
         raise WireError("damaged frame") from error
     if end != len(data):
         raise WireError("a frame holds more than one value")
