@@ -79,6 +79,16 @@ class Launcher:
         Raises:
             SandboxUnavailable: it cannot be started; the message says why.
         """
+        exchange = asyncio.ensure_future(self._exchange(request, fds))
+        try:
+            return await asyncio.shield(exchange)
+        except asyncio.CancelledError:
+            # A question that has been sent is answered, and its descriptors are in use until then.
+            with contextlib.suppress(SandboxUnavailable):
+                await (await exchange).kill()
+            raise
+
+    async def _exchange(self, request: dict[str, Any], fds: list[int]) -> Started:
         ours, theirs = socket.socketpair()
         try:
             async with self._turn:
@@ -107,6 +117,8 @@ class Launcher:
 
     def log(self) -> str:
         """The last that the processes had to say about themselves."""
+        if self._log_fd < 0:
+            return ""
         size = os.fstat(self._log_fd).st_size
         return os.pread(self._log_fd, 2000, max(0, size - 2000)).decode("utf-8", "replace").strip()
 
@@ -121,6 +133,9 @@ class Launcher:
             self._process.kill()
             self._process.wait()
             self._process = None
+        if self._log_fd >= 0:
+            os.close(self._log_fd)
+            self._log_fd = -1
 
     async def _run(self) -> None:
         if self._process is None or self._process.poll() is not None:
@@ -159,6 +174,8 @@ class Launcher:
             os.close(blob)
             theirs.close()
         ours.settimeout(_START_S)
+        if self._control is not None:
+            self._control.close()  # to one that has ended
         self._control = ours
         self._answer()
 
@@ -194,11 +211,11 @@ async def _to_the_end(work: Callable[[], T]) -> T:
 async def _readable(fd: int, timeout_s: float) -> None:
     """Wait until a descriptor is readable."""
     loop = asyncio.get_running_loop()
-    done = loop.create_future()
-    loop.add_reader(fd, lambda: done.done() or done.set_result(None))
+    ready = asyncio.Event()
+    loop.add_reader(fd, ready.set)
     try:
         async with asyncio.timeout(timeout_s):
-            await done
+            await ready.wait()
     except TimeoutError:
         return
     finally:

@@ -11,6 +11,7 @@ import os
 import select
 import time
 
+from turngym.sandboxes.inside import kernel
 from turngym.sandboxes.inside.walls import Wall
 
 TYPE_CHECKING = False
@@ -99,7 +100,7 @@ def run_command(
     os.set_blocking(in_write, False)
     kills_before = wall.oom_kills()
     began = time.monotonic()
-    pid = os.fork()
+    pid = kernel.clone()
     if pid == 0:
         _become(request, wall, [in_read, *(stream.inner_fd for stream in streams)], warm)
     os.close(in_read)

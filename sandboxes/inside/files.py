@@ -7,7 +7,6 @@ place and moved there, so that a link, FIFO or socket of that name is replaced a
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
@@ -191,6 +190,8 @@ def _write(folder: int, name: str, data: bytes, mode: int, uid: int, gid: int) -
             os.close(fd)
         os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        with contextlib.suppress(OSError):
+        try:
             os.unlink(draft, dir_fd=folder)
+        except OSError:
+            pass  # it was moved, or somebody took it away
         raise

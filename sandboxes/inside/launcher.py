@@ -117,7 +117,7 @@ def _start_program(request: dict[str, Any], fds: list[int], control: socket.sock
 
     `places` are the numbers that the program knows them by.
     """
-    pid = os.fork()
+    pid = kernel.clone()
     if pid:
         return pid
     try:

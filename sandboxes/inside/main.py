@@ -54,10 +54,10 @@ def supervise(in_fd: int, out_fd: int) -> None:
     if config["ends"] == b"children":
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-    if config["warm"]:
+    if config["preload"]:
         from turngym.sandboxes.inside.python import preload
 
-        preload()
+        preload([], [])
     home = config["home"].decode()
     for path in config["folders"]:
         os.makedirs(path, exist_ok=True)
@@ -69,6 +69,8 @@ def supervise(in_fd: int, out_fd: int) -> None:
         filter=config["filter"],
         soft_memory=bool(config["soft_memory"]),
         uid_is_own=bool(config["uid_is_own"]),
+        oom_fd=config.get("oom_fd", -1),
+        peak_fd=config.get("peak_fd", -1),
     )
     channel.send({"ready": 1})
     Supervisor(channel, wall, warm=bool(config["warm"])).serve()
@@ -81,7 +83,6 @@ def run_python(argv: list[str]) -> None:
     from turngym.sandboxes.inside.python import become
     from turngym.sandboxes.inside.session import interpret
 
-    ready = set(sys.modules)
     code = 0
     try:
         if argv:
@@ -90,7 +91,7 @@ def run_python(argv: list[str]) -> None:
             interpret()
     except BaseException as error:  # noqa: BLE001 (what an interpreter does with what nobody caught)
         code = report(error)
-    finish(code, ready)
+    finish(code)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ class Supervisor:
             BecomeProgram: in a child that is to be a Python program.
         """
         verbs = {
+            "ping": lambda _: {},
             "exec": self._exec,
             "read": self._read,
             "write": self._write,

@@ -6,14 +6,14 @@ read from its pipes, its time is the supervisor's, and its death is the kernel's
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
-import signal
 import sys
 import time
 
+from turngym.sandboxes.inside import kernel
 from turngym.sandboxes.inside.command import BecomeProgram, HostGone, Stream
+from turngym.sandboxes.inside.python import start_afresh
 from turngym.sandboxes.inside.walls import Wall
 from turngym.sandboxes.inside.wire import Channel, WireError, decode, pack_frame
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _GRACE_S = 1.0
+_SIGINT, _SIGKILL = 2, 9
 _TASK_FD, _DONE_FD = 3, 4
 _MAX_VALUE = 1 << 16
 _MAX_ANSWER = 4 * _MAX_VALUE + 100  # its characters as UTF-8
@@ -40,7 +41,7 @@ class Session:
         task_read, self.task_fd = os.pipe()
         self.done_fd, done_write = os.pipe()
         null = os.open("/dev/null", os.O_RDONLY)
-        self.pid = os.fork()
+        self.pid = kernel.clone()
         if self.pid == 0:
             _start(request, wall, [null, self.out.inner_fd, self.err.inner_fd, task_read, done_write])
         for fd in (null, self.out.inner_fd, self.err.inner_fd, task_read, done_write):
@@ -66,12 +67,13 @@ class Session:
         self.out.truncated = self.err.truncated = False
         began = time.monotonic()
         answer = None
-        if not select.select([self.done_fd], [], [], 0)[
-            0
-        ]:  # else it has ended, or answers without being asked
-            with contextlib.suppress(BrokenPipeError, WireError):
-                task = pack_frame({"code": request["code"]})
+        unasked, _, _ = select.select([self.done_fd], [], [], 0)
+        if not unasked:  # else it has ended, or answers without being asked
+            task = pack_frame({"code": request["code"]})
+            try:
                 answer = self._wait(task, began + limits["wall_ms"] / 1000)
+            except (BrokenPipeError, WireError):  # it has closed a pipe, or says what is no answer
+                answer = None
         if answer is None:
             self._end()
         self._drain()
@@ -100,12 +102,16 @@ class Session:
                 os.close(fd)
 
     def _end(self) -> None:
-        self._signal(signal.SIGKILL)
+        self._signal(_SIGKILL)
         self.wall.end_all()
 
     def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
+        import signal
+
+        try:
             signal.pidfd_send_signal(self.pid_fd, number)
+        except ProcessLookupError:
+            pass
 
     def _wait(self, task: bytes, deadline: float) -> dict[str, Any] | None:
         """Send the code and wait; the interpreter's answer, or None if it died or had to be given up."""
@@ -125,7 +131,7 @@ class Session:
                     return None
                 interrupted = True
                 deadline += _GRACE_S
-                self._signal(signal.SIGINT)
+                self._signal(_SIGINT)
                 continue
             for fd, events in poll.poll(left_s * 1000 + 1):
                 if fd == self.done_fd:
@@ -208,9 +214,9 @@ def _start(request: dict[str, Any], wall: Wall, fds: list[int]) -> None:
 
 def interpret() -> None:
     """In the child: run pieces of code until the supervisor closes the pipe."""
-    import random
+    import signal
 
-    random.seed()
+    start_afresh()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.path[:0] = ["", *(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path)]
     sys.argv = [""]

@@ -83,9 +83,10 @@ def _decode(data: bytes, at: int, depth: int) -> tuple[Any, int]:
             items.append(item)
         if kind == b"l":
             return items, at + 1
-        return {
-            key.decode("utf-8"): value for key, value in zip(items[::2], items[1::2], strict=False)
-        }, at + 1
+        keys = items[::2]
+        if len(items) % 2 or not all(isinstance(key, bytes) for key in keys):
+            raise WireError("a dictionary whose keys are no text")
+        return {key.decode("utf-8"): value for key, value in zip(keys, items[1::2], strict=True)}, at + 1
     colon = data.index(b":", at, at + 12)
     start = colon + 1
     end = start + int(data[at:colon])

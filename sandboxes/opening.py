@@ -1,0 +1,57 @@
+"""Backends by name, as configurations and the command line write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Final
+
+from turngym.sandboxes.protocols import Backend
+
+DEFAULT: Final = "namespace"
+"""What code that nobody has read runs in, unless a configuration says otherwise."""
+
+
+def _namespace(_: str) -> Backend:
+    from turngym.sandboxes.backends.namespace import NamespaceBackend
+
+    return NamespaceBackend()
+
+
+def _one_shot(_: str) -> Backend:
+    from turngym.sandboxes.backends.bubblewrap import BubblewrapBackend
+
+    return BubblewrapBackend()
+
+
+def _subprocess(_: str) -> Backend:
+    from turngym.sandboxes.backends.process import ProcessBackend
+
+    return ProcessBackend(unsafe=True)
+
+
+BACKENDS: Final[dict[str, tuple[str, Callable[[str], Backend]]]] = {
+    "namespace": ("namespaces of the kernel, warm: a fork per program", _namespace),
+    "one-shot": ("one bubblewrap per sandbox, nothing shared", _one_shot),
+    "subprocess": ("a plain child process: no isolation", _subprocess),
+}
+"""What there is: a line about it, and how it is made from what follows the colon in `name:argument`."""
+
+
+def open_backend(spec: str = DEFAULT) -> Backend:
+    """A backend by name.
+
+    Args:
+        spec: one of `BACKENDS`, with `:argument` where one is taken.
+
+    Raises:
+        ValueError: there is no backend of that name.
+        SandboxUnavailable: something that it needs is not installed.
+    """
+    name, _, argument = spec.partition(":")
+    found = BACKENDS.get(name)
+    if found is None:
+        near = get_close_matches(name, BACKENDS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"there is no sandbox backend {name!r}{hint} There are: {', '.join(BACKENDS)}")
+    return found[1](argument)
