@@ -201,11 +201,21 @@ def _end(children: dict[int, list[bytes]]) -> None:
 
 
 def _remove(group: bytes) -> bool:
-    """True if a group is gone; else the host finds it, and whoever is in it, when it takes the slot again."""
+    """True if a group is gone or has an owner (see `cgroups.py`), who removes it.
+
+    Else whoever takes the slot next finds it, and who is in it.
+    """
     try:
-        os.rmdir(group)
+        fd = os.open(group, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
         return True
-    except OSError:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.rmdir(group)
+    except (BlockingIOError, FileNotFoundError):
+        return True
+    except OSError:  # somebody is still in it
         return False
+    finally:
+        os.close(fd)
     return True
