@@ -79,16 +79,6 @@ class Launcher:
         Raises:
             SandboxUnavailable: it cannot be started; the message says why.
         """
-        exchange = asyncio.ensure_future(self._exchange(request, fds))
-        try:
-            return await asyncio.shield(exchange)
-        except asyncio.CancelledError:
-            # A question that has been sent is answered, and its descriptors are in use until then.
-            with contextlib.suppress(SandboxUnavailable):
-                await (await exchange).kill()
-            raise
-
-    async def _exchange(self, request: dict[str, Any], fds: list[int]) -> Started:
         ours, theirs = socket.socketpair()
         try:
             async with self._turn:
