@@ -74,8 +74,7 @@ class HostChannel:
         self.closed = True
         with contextlib.suppress(OSError):
             self._link.shutdown(socket.SHUT_RDWR)
-        if not self._users:
-            self._link.close()
+        self._let_go()
 
     @contextlib.contextmanager
     def _in_use(self) -> Iterator[None]:
@@ -87,8 +86,11 @@ class HostChannel:
             yield
         finally:
             self._users -= 1
-            if self.closed and not self._users:
-                self._link.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self.closed and not self._users:
+            self._link.close()
 
     async def _frame(self) -> Any:
         while True:

@@ -8,15 +8,12 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from turngym.sandboxes.bundle import BOOT_COMPILED, compiled
 from turngym.sandboxes.channel import HostChannel
 from turngym.sandboxes.errors import SandboxUnavailable
 from turngym.sandboxes.inside.wire import decode, encode
-
-T = TypeVar("T")
 
 _START_S: Final = 60.0
 _ANSWER_S: Final = 20.0
@@ -68,8 +65,9 @@ class Launcher:
         Raises:
             SandboxUnavailable: it does not begin.
         """
-        async with self._turn:
-            await self._run()
+        await asyncio.shield(
+            asyncio.ensure_future(self._run_in_turn())
+        )  # a begin that is broken off is begun twice
 
     async def start(self, request: dict[str, Any], fds: list[int]) -> Started:
         """Ask for a process. The descriptors are passed on and stay open here.
@@ -79,6 +77,16 @@ class Launcher:
         Raises:
             SandboxUnavailable: it cannot be started; the message says why.
         """
+        exchange = asyncio.ensure_future(self._exchange(request, fds))
+        try:
+            return await asyncio.shield(exchange)
+        except asyncio.CancelledError:
+            # A question that has been sent is answered, and its descriptors are in use until then.
+            with contextlib.suppress(SandboxUnavailable):
+                await (await asyncio.shield(exchange)).kill()
+            raise
+
+    async def _exchange(self, request: dict[str, Any], fds: list[int]) -> Started:
         ours, theirs = socket.socketpair()
         try:
             async with self._turn:
@@ -92,7 +100,7 @@ class Launcher:
                     else [*joins, theirs.fileno(), *rest]
                 )
                 socket.send_fds(self._control, [encode(request)], order)
-                answer = decode(await _to_the_end(self._answer))
+                answer = decode(await asyncio.to_thread(self._answer))
         except BaseException:
             ours.close()
             raise
@@ -127,9 +135,13 @@ class Launcher:
             os.close(self._log_fd)
             self._log_fd = -1
 
+    async def _run_in_turn(self) -> None:
+        async with self._turn:
+            await self._run()
+
     async def _run(self) -> None:
         if self._process is None or self._process.poll() is not None:
-            await _to_the_end(self._begin)
+            await asyncio.to_thread(self._begin)
 
     def _begin(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -181,21 +193,6 @@ class Launcher:
         if not data:
             raise SandboxUnavailable(f"the sandboxes' helper has ended: {self.log()}")
         return data
-
-
-async def _to_the_end(work: Callable[[], T]) -> T:
-    """Do blocking work in a thread. Who is cancelled still waits for it, lest its answer be taken for the next one."""
-    task = asyncio.ensure_future(asyncio.to_thread(work))
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            cancelled = True
-    if cancelled:
-        task.exception()
-        raise asyncio.CancelledError
-    return task.result()
 
 
 async def _readable(fd: int, timeout_s: float) -> None:

@@ -165,7 +165,8 @@ def _signal(pid: int, number: int = _KILL) -> bool:
 
 
 def _signal_each(pids: list[int], number: int = _KILL) -> bool:
-    return any([_signal(pid, number) for pid in pids])
+    signalled = [_signal(pid, number) for pid in pids]  # each, not only up to the first
+    return any(signalled)
 
 
 def _end_all_but(keep: int) -> bool:

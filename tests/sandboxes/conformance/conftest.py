@@ -5,6 +5,7 @@ A backend that is not there is skipped, or fails where TURNGYM_REQUIRE names it.
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import os
 import re
@@ -78,9 +79,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All tests here share one event loop, since they share backends."""
     here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents and item.get_closest_marker("asyncio") is None:
-            if getattr(item, "function", None) and "backend" in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+        if here in item.path.parents and asyncio.iscoroutinefunction(getattr(item, "function", None)):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
 @pytest.fixture(scope="session", params=list(KINDS))

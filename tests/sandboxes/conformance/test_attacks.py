@@ -109,11 +109,11 @@ async def test_attack(kind, backend, name):
         pytest.skip(f"{kind.name} isolates nothing, and says so")
     asked = dict(text.partition(":")[::2] for text in entry.get("host_invariants", ()))
     tries = 3 if "host_alive" in asked else 1  # others use the host's memory too
-    for left in reversed(range(tries)):
+    for _ in range(tries):
         growth = await attack(kind, backend, entry, asked)
         if growth <= float(asked.get("host_alive") or "inf"):
             return
-    pytest.fail(f"the host's memory or disk grew by {growth:.0f} MiB, {left}")
+    pytest.fail(f"the host's memory or disk grew by {growth:.0f} MiB")
 
 
 async def attack(kind, backend, entry, asked):
@@ -179,7 +179,7 @@ async def file_calls(sandbox, when, program, planted):
         if (call["when"], call["program"]) != (when, program):
             continue
         where = f"{call['op']} {call['path'][:80]}"
-        answer: bytes | None = None
+        answer = None
         with within(5):
             try:
                 if call["op"] == "read_file":
@@ -188,10 +188,12 @@ async def file_calls(sandbox, when, program, planted):
                 else:
                     await sandbox.write_file(call["path"], b"zz_attack_marker")
             except FileError as error:
-                assert call["must"] in ("refused", "no_leak", "no_hang", "no_host_write"), f"{where}: {error}"
-                answers.append(str(error).encode())
+                refusal = str(error)
+                answers.append(refusal.encode())
             else:
-                assert call["must"] != "refused", f"{where} was not refused"
+                refusal = ""
+        if call["must"] == "refused":
+            assert refusal, f"{where} was not refused"
         if call["must"].startswith("content:"):
             assert answer == call["must"].removeprefix("content:").encode(), where
         if planted is not None:

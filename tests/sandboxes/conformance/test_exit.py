@@ -264,7 +264,8 @@ import hashlib, heapq, hmac, html, http.client, inspect, io, ipaddress, itertool
 import mmap, optparse, pathlib, pickle, platform, pprint, random, re, sched, secrets, selectors, shelve, shlex
 import shutil, smtplib, socketserver, ssl, statistics, string, tarfile, textwrap, timeit, tomllib, trace, types
 import typing, unicodedata, unittest, urllib.request, uuid, wave, weakref, xml.etree.ElementTree, zipfile, zoneinfo
-print(getpass.getuser() != "", statistics.mean([1, 3]), hashlib.sha256(b"").hexdigest()[:4], len(secrets.token_bytes(8)))
+print(getpass.getuser() != "", statistics.mean([1, 3]))
+print(hashlib.sha256(b"").hexdigest()[:4], len(secrets.token_bytes(8)))
 """,
     "a test run": """
 import unittest

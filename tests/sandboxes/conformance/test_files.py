@@ -98,7 +98,8 @@ async def test_a_file_that_is_larger_than_was_asked_for(sandbox):
 async def test_special_files_neither_hang_nor_answer(sandbox):
     code = (
         "import os, socket\nos.mkfifo('fifo'); socket.socket(socket.AF_UNIX).bind('sock'); os.mkdir('dir')\n"
-        "os.symlink('loop', 'loop'); os.symlink('dir', 'link'); os.symlink('/dev/zero', 'zero'); open('f', 'w').close()\n"
+        "os.symlink('loop', 'loop'); os.symlink('dir', 'link'); os.symlink('/dev/zero', 'zero')\n"
+        "open('f', 'w').close()\n"
         "os.link('f', 'second'); print('ATTEMPT')"
     )
     assert_withstood(await run(sandbox, code))
@@ -125,7 +126,10 @@ end = time.monotonic() + {seconds}
 os.rename("real", "swap")
 while time.monotonic() < end:
     os.rename("swap", "mine"); os.rename("evil", "swap"); os.rename("swap", "evil"); os.rename("mine", "swap")
-    try: os.symlink("/root/canary.txt", "swap/link"); os.rename("swap/link", "swap/canary.txt"); os.unlink("swap/canary.txt")
+    try:
+        os.symlink("/root/canary.txt", "swap/link")
+        os.rename("swap/link", "swap/canary.txt")
+        os.unlink("swap/canary.txt")
     except OSError: pass
     try: open("swap/canary.txt", "w").write("harmless")
     except OSError: pass
@@ -139,7 +143,8 @@ async def test_a_path_that_is_swapped_while_the_host_uses_it(isolating, with_ses
         await sandbox.write_file("swap.py", SWAP.format(seconds=2).encode())
         session = await sandbox.session()
         started = await session.run(
-            "import subprocess\np = subprocess.Popen(['python3', 'swap.py'], stdout=subprocess.PIPE)\np.stdout.readline()"
+            "import subprocess\np = subprocess.Popen(['python3', 'swap.py'], stdout=subprocess.PIPE)\n"
+            "p.stdout.readline()"
         )
         assert "ATTEMPT" in (started.value or ""), started
         tries = refused = 0
@@ -175,7 +180,8 @@ async def test_writing_while_the_host_reads(isolating, with_sessions, create):
         b"import os, time\nend = time.monotonic() + 2\nprint('ATTEMPT', flush=True)\n"
         b"while time.monotonic() < end:\n"
         b"    with open('file', 'wb') as f:\n        for _ in range(50): f.write(b'x' * 40000); f.flush()\n"
-        b"    os.truncate('file', 10); os.unlink('file'); os.mkfifo('file'); os.unlink('file'); open('file', 'w').close()\n",
+        b"    os.truncate('file', 10); os.unlink('file'); os.mkfifo('file')\n"
+        b"    os.unlink('file'); open('file', 'w').close()\n",
     )
     session = await sandbox.session()
     await session.run(

@@ -238,14 +238,16 @@ def test_a_host_that_is_killed_leaves_nothing(kind):
                 subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             )
         for host in hosts:
+            first = b""
             if draw.random() < 0.7:  # else at any moment of the start
-                time.sleep(0.6)
+                first = host.stdout.readline()
             time.sleep(draw.random() * 0.6)
             below = set(descendants(host.pid))
             host.kill()
             said, errors = host.communicate()
             assert not errors, errors.decode()[-2000:]
-            slots |= {line.split()[1].decode() for line in said.splitlines() if line.startswith(b"SLOT ")}
+            lines = [line.split() for line in (first + said).splitlines()]
+            slots |= {line[1].decode() for line in lines if line[0] == b"SLOT" and len(line) == 2}
             deadline = time.monotonic() + 5
             while True:
                 left = [
@@ -275,3 +277,32 @@ def alive():
                 if fields[0] not in (b"Z", b"X"):
                     found.add((int(name), int(fields[19])))
     return found
+
+
+OTHER_HOST = """
+import asyncio
+from turngym.sandboxes.backends.namespace import NamespaceBackend
+async def main():
+    backend = NamespaceBackend()
+    made = [await backend.create() for _ in range(4)]
+    print([(await box.exec(["python3", "-c", "print('other')"])).stdout for box in made])
+    await backend.close()
+asyncio.run(main())
+"""
+
+
+async def test_hosts_with_different_temporary_folders_keep_apart(kind, create, tmp_path):
+    """What a slot owns is the machine's, wherever its holder keeps temporary files."""
+    if not kind.name.startswith("namespace"):
+        pytest.skip("the other backends take slots in the same way, or none")
+    sandboxes = [await create() for _ in range(2)]
+    for sandbox in sandboxes:
+        await sandbox.write_file("mine", b"mine")
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", OTHER_HOST, env=env, stdout=-1, stderr=-1
+    )
+    said, errors = await process.communicate()
+    assert said.count(b"other") == 4, errors.decode()
+    for sandbox in sandboxes:
+        assert (await run(sandbox, "print(open('mine').read())")).stdout == b"mine\n"

@@ -377,7 +377,10 @@ async def test_a_full_disk_does_not_stop_the_supervisor(isolating, create):
     sandbox = await create(disk_mib=4, inodes=64)
     from turngym.sandboxes.errors import FileError
 
-    fill = "import os\ntry:\n    for n in range(100): open('f%d' % n, 'wb').write(b'x' * (1 << 20))\nexcept OSError: print('ATTEMPT')"
+    fill = (
+        "try:\n    for n in range(100): open('f%d' % n, 'wb').write(b'x' * (1 << 20))\n"
+        "except OSError: print('ATTEMPT')"
+    )
     assert_withstood(await run(sandbox, fill))
     with pytest.raises(FileError):
         await sandbox.write_file("new", b"x" * (1 << 20))
