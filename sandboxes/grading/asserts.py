@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from turngym.sandboxes.errors import SandboxBusy, SandboxError, SandboxUnavailable
+from turngym.sandboxes.errors import SandboxBusy, SandboxError, SandboxUnavailable, SessionLost
 from turngym.sandboxes.grading.calls import Caller, Raised
 from turngym.sandboxes.grading.compare import show
 from turngym.sandboxes.grading.series import run_cases
@@ -24,6 +24,7 @@ from turngym.sandboxes.limits import DEFAULT_LIMITS, Limits
 from turngym.sandboxes.protocols import Sandbox, Session
 
 _HERE: Final = Path(__file__).parent
+_CPU_S: Final = 86400.0
 _MAX_CALLS: Final = 10_000
 _MAX_MESSAGE: Final = 1 << 27
 
@@ -86,8 +87,12 @@ async def _run_test(caller: Caller, task: AssertTask, number: int, source: str, 
             return await relay.run()
         except (SandboxUnavailable, SandboxBusy):
             raise
-        except SandboxError:
+        except SandboxError as error:
             if attempt + 1 == caller.jail.tries:
+                if isinstance(error, SessionLost) and not relay.calls:
+                    raise UnsupportedTest(
+                        f"test {number} of {task.function!r} ends its interpreter"
+                    ) from error
                 if relay.calls and not relay.is_calling and await caller.jail.is_sound():
                     return relay.end(
                         "sandbox_lost", "the test's own sandbox ended at what the candidate gave it"
@@ -114,7 +119,9 @@ class _Relay:
     async def run(self) -> CaseResult:
         """The test from its first line to its end."""
         jail = self.caller.jail
-        async with jail.trusted_room, await jail.backend.create(self.limits) as sandbox:
+        # One process runs the whole test: its processor time adds up, and each stretch is bounded by wall time.
+        limits = self.limits.model_copy(update={"cpu_s": _CPU_S})
+        async with jail.trusted_room, await jail.backend.create(limits) as sandbox:
             session = await sandbox.session()
             for name in ("values.py", "relay.py"):
                 await self._step(session, (_HERE / name).read_text(encoding="utf-8"))
@@ -138,7 +145,7 @@ class _Relay:
 
     async def _step(self, session: Session, code: str) -> bool:
         """Run a piece of the relay's code; False if its time was up."""
-        result = await session.run(code, limits=self.limits)
+        result = await session.run(code)
         self.wall_s += result.wall_s
         if result.status == "error":
             raise SandboxError(f"the trusted side of a test failed: {result.stderr_text[-500:]}")

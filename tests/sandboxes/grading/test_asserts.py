@@ -125,6 +125,7 @@ async def test_noise_of_a_test_means_nothing(grader: Grader) -> None:
         ("assert True", "never calls"),
         ("raise SystemExit(0)", "SystemExit"),
         ("while True: pass", "does not end"),
+        ("import os\nos._exit(0)", "ends its interpreter"),
         ("x = []\nx.append(x)\ncandidate(x)", "cannot be sent"),
     ],
 )
@@ -136,6 +137,11 @@ async def test_what_cannot_be_tested_this_way_is_no_score(test: str, why: str, g
 async def test_a_test_that_hangs_at_what_it_was_given(grader: Grader) -> None:
     test = "n = candidate(1)\nwhile n: pass"
     assert (await grader.grade(task(test), "def f(x): return 1")).reasons == ("timeout",)
+
+
+async def test_a_test_that_dies_at_what_it_was_given(grader: Grader) -> None:
+    test = "import os\nif candidate(1): os._exit(0)"
+    assert (await grader.grade(task(test), "def f(x): return 1")).reasons == ("sandbox_lost",)
 
 
 async def test_state_and_changed_arguments_are_found_at_admission(grader: Grader) -> None:

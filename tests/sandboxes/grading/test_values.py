@@ -206,6 +206,8 @@ def test_colliding_hashes_do_not_stop_the_host() -> None:
 def test_repeated_keys_are_not_a_set() -> None:
     assert not is_same(parse(encode({1, 2})), parse(b"S2:i1;i1;"))
     assert not is_same(parse(encode({1: 0, 2: 0})), parse(b"m2:i1;i0;i1;i0;"))
+    assert not is_same(parse(encode({1: 0, 2: 0})), parse(b"m3:i1;i0;i2;i0;i1;i0;"))
+    assert not is_same(parse(encode({1: 0})), parse(b"m2:i1;i9;i1;i0;"))
 
 
 def test_nan_equals_nan_and_nothing_else() -> None:
