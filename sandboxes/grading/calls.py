@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from turngym.sandboxes.errors import SandboxUnavailable
-from turngym.sandboxes.grading.jail import MAX_SOURCE, Jail, ended_badly
+from turngym.sandboxes.grading.jail import MAX_SOURCE, Jail, ended_badly, last_line
 from turngym.sandboxes.grading.values import Malformed, Node, encode, parse
 from turngym.sandboxes.grading.verdicts import CaseResult, Reason
 from turngym.sandboxes.limits import DEFAULT_LIMITS, Limits
@@ -23,6 +23,8 @@ MAX_REPLY: Final = 1 << 20
 """Bytes of the largest value that a candidate can return."""
 MAX_INPUTS: Final = 1 << 26
 """Bytes of the largest arguments."""
+_LONG: Final = 1 << 15
+"""Bytes of a reply that is read in a thread: the longest takes a second, and others are waiting."""
 
 _HERE: Final = Path(__file__).parent
 _COMPILE: Final = """
@@ -120,6 +122,8 @@ class Caller:
         )
         if result is None or result.status != "exited":
             return ended_badly(result)
+        if len(result.reply or b"") > _LONG:
+            return await asyncio.to_thread(read_reply, result)
         return read_reply(result)
 
     async def _compiled(self) -> bytes:
@@ -147,7 +151,7 @@ def read_reply(result: ExecResult) -> Answer:
         return CaseResult(reason, detail[:2000], wall_s=result.wall_s, cpu_s=result.cpu_s)
 
     if result.exit_code != 0:
-        return failed("exit_code", f"the process left with exit code {result.exit_code}")
+        return failed("exit_code", f"exit code {result.exit_code}: {last_line(result)}")
     if result.reply is None:
         return failed("malformed_reply", f"more than {MAX_REPLY} bytes")
     if not result.reply:

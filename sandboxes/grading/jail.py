@@ -35,6 +35,7 @@ class Jail:
         self.at_once = at_once
         self.tries = tries
         self._room = asyncio.Semaphore(at_once)
+        self._has_python = False
         self.trusted_room = asyncio.Semaphore(at_once)
         """For sandboxes of trusted tests, which wait for runs of candidates, never the reverse."""
 
@@ -67,6 +68,20 @@ class Jail:
                     raise
         return None
 
+    async def require_python(self) -> None:
+        """Make sure, once, that there is a Python inside: where there is none, every candidate would fail.
+
+        Raises:
+            SandboxError: the sandboxes are broken, or have no Python.
+        """
+        if not self._has_python:
+            result = await self.run(_HARMLESS, stdin=b"", limits=DEFAULT_LIMITS, reply_bytes=16)
+            if result is None or result.reply != b"alive":
+                raise SandboxUnavailable(
+                    f"no python3 runs in the sandbox: {last_line(result) if result else ''}"
+                )
+            self._has_python = True
+
     async def is_sound(self) -> bool:
         """True if a harmless program lives in a sandbox of this backend, here and now."""
         try:
@@ -87,3 +102,8 @@ def ended_badly(result: ExecResult | None) -> CaseResult:
         return CaseResult("timeout", f"stopped after {result.wall_s:.2f} s", **used)
     assert result.status != "exited"
     return CaseResult(result.status, "", **used)
+
+
+def last_line(result: ExecResult) -> str:
+    """The last that a program wrote to its standard error: usually the exception."""
+    return result.stderr_text.strip().rpartition("\n")[2][:1000]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from turngym.sandboxes.grading.compare import EXACT, Rules, is_close
-from turngym.sandboxes.grading.jail import MAX_SOURCE, Jail, ended_badly
+from turngym.sandboxes.grading.jail import MAX_SOURCE, Jail, ended_badly, last_line
 from turngym.sandboxes.grading.series import run_cases
 from turngym.sandboxes.grading.verdicts import CaseResult, Verdict
 from turngym.sandboxes.limits import DEFAULT_LIMITS, Limits
@@ -82,12 +82,12 @@ async def grade_program(
             return ended_badly(result)
         used = {"wall_s": result.wall_s, "cpu_s": result.cpu_s}
         if result.exit_code != 0:
-            last = result.stderr_text.strip().rpartition("\n")[2][:1000]
-            return CaseResult("exit_code", f"exit code {result.exit_code}: {last}", **used)
+            return CaseResult("exit_code", f"exit code {result.exit_code}: {last_line(result)}", **used)
         if is_same_output(case.stdout, result.stdout, task.compare, task.rules):
             return CaseResult("passed", "", **used)
         return CaseResult("wrong_answer", f"printed {result.stdout[:200]!r}", **used)
 
+    await jail.require_python()
     return await run_cases(
         len(task.cases),
         run,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from turngym.sandboxes.grading.values import Unfit, build, encode, parse
 
 MESSAGE_FILE = "message"
+_SILENT = (StopIteration, StopAsyncIteration)
+"""What would end a test's loop over `map(candidate, inputs)` as if all were well."""
 _messages: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
 _answers: SimpleQueue[bytes] = SimpleQueue()
 _raised: list[BaseException] = []
@@ -26,7 +28,7 @@ _BROKEN = (NameError, ImportError, SyntaxError)
 
 
 class CandidateError(Exception):
-    """The candidate raised something that is none of Python's own exceptions."""
+    """The candidate raised what is none of Python's own exceptions, or must not reach a test as it is."""
 
 
 def start(setup: str, test: str, function: str) -> None:
@@ -58,7 +60,7 @@ def _candidate(*args: Any, **kwargs: Any) -> Any:
     if answer[0] == "value":
         return answer[1]
     kind = getattr(builtins, answer[1], None)
-    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+    if not (isinstance(kind, type) and issubclass(kind, Exception)) or issubclass(kind, _SILENT):
         kind = CandidateError
     try:
         raised: Exception = kind(answer[2])

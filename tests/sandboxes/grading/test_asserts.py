@@ -97,6 +97,15 @@ async def test_exceptions_reach_the_test_as_pythons_own(grader: Grader) -> None:
     assert (await grader.grade(task(test), own)).score == 0.0
 
 
+async def test_an_exception_cannot_end_a_tests_loop_in_silence(grader: Grader) -> None:
+    test = "for got, want in zip(map(candidate, [1, 2]), [1, 4]):\n    assert got == want"
+    assert (await grader.grade(task(test), "def f(x): return x * x")).score == 1.0
+    assert (await grader.grade(task(test), "def f(x): raise StopIteration")).score == 0.0
+    test = "for got, want in zip((candidate(x) for x in [1, 2]), [1, 4]):\n    assert got == want"
+    assert (await grader.grade(task(test), "def f(x): raise StopIteration")).score == 0.0
+    assert (await grader.grade(task(test), "def f(x): raise GeneratorExit")).score == 0.0
+
+
 async def test_values_go_both_ways_by_type(grader: Grader) -> None:
     test = (
         "value = {(1, 2): [3, {4}], 'k': (None, True, 1.5, b'x')}\nback = candidate(value, again=[value])\n"

@@ -267,6 +267,11 @@ AWKWARD = {
     "low_recursion_limit": "import sys\ndef f(x):\n    sys.setrecursionlimit(30)\n    return 2 * x",
     "trace_left_on": "import sys\ndef trace(*a): return trace\nsys.settrace(trace)\nsys.setprofile(trace)\n"
     + RIGHT,
+    "trace_that_raises_elsewhere": (
+        "import sys\ndef trace(frame, event, arg):\n"
+        "    if frame.f_code.co_filename != '<candidate>': raise ValueError\n"
+        "def f(x):\n    sys.settrace(trace)\n    return 2 * x"
+    ),
     "alarm_left_on": (
         "import signal, sys\nsignal.signal(signal.SIGALRM, lambda *a: sys.exit(1))\nsignal.alarm(1)\n" + RIGHT
     ),
@@ -371,6 +376,14 @@ async def test_inputs_and_values_of_every_type(grader: Grader) -> None:
     )
     verdict = await grader.grade(task, "def f(x, *, again): return [x, again]")
     assert verdict.score == 1.0, verdict
+
+
+async def test_a_low_recursion_limit_does_not_hurt_a_deep_value(grader: Grader) -> None:
+    value: list[Any] = []
+    for _ in range(80):
+        value = [value]
+    source = "import sys\ndef f(x):\n    sys.setrecursionlimit(20)\n    return x"
+    assert (await grader.grade(FunctionTask("f", (Case((value,), expected=value),)), source)).score == 1.0
 
 
 async def test_a_method_is_called_on_a_new_instance(grader: Grader) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from turngym.sandboxes.errors import SandboxBusy, SandboxError, SandboxLost, SandboxUnavailable
+from turngym.sandboxes.grading import Case, FunctionTask, Grader, ProgramCase, ProgramTask
 from turngym.sandboxes.grading.jail import Jail
 from turngym.sandboxes.grading.series import run_cases
 from turngym.sandboxes.grading.verdicts import CaseResult
@@ -88,6 +90,22 @@ async def test_no_sandbox_is_no_score(error: SandboxError) -> None:
     with pytest.raises(type(error)):
         await run(plan)
     assert plan.count == 1
+
+
+async def test_a_sandbox_without_python_is_no_score() -> None:
+    class Bare(Plan):
+        async def create(self, limits: Limits = DEFAULT_LIMITS) -> Any:
+            sandbox = PlannedSandbox(self)
+
+            async def exec(argv: Any, **_: Any) -> ExecResult:
+                return replace(DONE, exit_code=127, stderr=b"cannot run python3", reply=b"")
+
+            sandbox.exec = exec  # type: ignore[method-assign]
+            return sandbox
+
+    for task in (FunctionTask("f", (Case(),)), ProgramTask((ProgramCase(b"", b""),))):
+        with pytest.raises(SandboxUnavailable, match="cannot run python3"):
+            await Grader(Bare()).grade(task, "")  # type: ignore[arg-type]
 
 
 async def test_the_number_at_once_is_bounded() -> None:
