@@ -262,6 +262,7 @@ AWKWARD = {
         "    if not name.startswith('__'): put(builtins, name, broken)\n"
         "modules.clear()\n"
     ),
+    "built_in_of_its_own": "import builtins\nbuiltins.twice = lambda x: 2 * x\ndef f(x): return twice(x)",
     "no_built_ins": "import builtins\ndef f(x): return 2 * x\nvars(builtins).clear()",
     "streams_closed": "import sys\nsys.stdout.close()\nsys.stderr = sys.stdin = None\n" + RIGHT,
     "low_recursion_limit": "import sys\ndef f(x):\n    sys.setrecursionlimit(30)\n    return 2 * x",
