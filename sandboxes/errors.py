@@ -8,9 +8,15 @@ SandboxError (RuntimeError)      anything the sandbox itself got wrong
 │   └── SessionLost              only its interpreter did: variables are gone, files are there
 └── FileError                    the file interface refuses, or the file is not there
     └── FileTooLarge             more bytes than the limit
+
+UnknownBackend (ValueError)      there is no backend of that name
 """
 
 from __future__ import annotations
+
+
+class UnknownBackend(ValueError):
+    """There is no backend of that name; the message offers the nearest."""
 
 
 class SandboxError(RuntimeError):

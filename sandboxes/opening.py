@@ -6,6 +6,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Final
 
+from turngym.sandboxes.errors import UnknownBackend
 from turngym.sandboxes.protocols import Backend
 
 DEFAULT: Final = "namespace"
@@ -45,13 +46,13 @@ def open_backend(spec: str = DEFAULT) -> Backend:
         spec: one of `BACKENDS`, with `:argument` where one is taken.
 
     Raises:
-        ValueError: there is no backend of that name.
+        UnknownBackend: there is no backend of that name.
         SandboxUnavailable: something that it needs is not installed.
     """
     name, _, argument = spec.partition(":")
     found = BACKENDS.get(name)
     if found is None:
         near = get_close_matches(name, BACKENDS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"there is no sandbox backend {name!r}{hint} There are: {', '.join(BACKENDS)}")
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise UnknownBackend(f"there is no sandbox backend {name!r}{hint} There are: {', '.join(BACKENDS)}")
     return found[1](argument)
