@@ -45,6 +45,8 @@ class Kind:
     """Whether its processes hang below this one, and can be counted here."""
     warm: bool = False
     """Whether its slots outlive a sandbox."""
+    tolerates: tuple[str, ...] = ()
+    """Attempts that succeed, and harm nobody but the program's own sandbox."""
 
 
 def _later(module: str, name: str, program: str = "", **options: Any) -> Callable[[], Any]:
@@ -62,12 +64,16 @@ def _later(module: str, name: str, program: str = "", **options: Any) -> Callabl
     return make
 
 
+# The supervisor has the program's user id. The kernel shields the first process of a namespace from signals.
+ONE_USER = ("kill ", "pidfd kill", "affinity", "priority", "scheduler", "ioprio", "write /sandbox/zz", "rename home",
+            "rename temporary")  # fmt: skip
+
 KINDS = {
     kind.name: kind
     for kind in (
         Kind("namespace", NamespaceBackend, warm=True),
         Kind("namespace-cold", lambda: NamespaceBackend(NamespaceConfig(warm=False)), warm=True),
-        Kind("one-shot", _later("bubblewrap", "BubblewrapBackend", "bwrap")),
+        Kind("one-shot", _later("bubblewrap", "BubblewrapBackend", "bwrap"), tolerates=ONE_USER),
         Kind("docker", _later("docker", "DockerBackend", "dockerd"), local=False),
         Kind("remote", _later("remote", "RemoteBackend"), local=False),
         Kind("subprocess", _later("process", "ProcessBackend", unsafe=True), isolates=False, sessions=False),
