@@ -124,7 +124,10 @@ os.symlink("/tmp", "evil2")
 print("ATTEMPT", flush=True)
 end = time.monotonic() + {seconds}
 os.rename("real", "swap")
+turns = 0
 while time.monotonic() < end:
+    turns += 1
+    if turns % 50 == 0: open("turns", "w").write(str(turns))
     os.rename("swap", "mine"); os.rename("evil", "swap"); os.rename("swap", "evil"); os.rename("mine", "swap")
     try:
         os.symlink("/root/canary.txt", "swap/link")
