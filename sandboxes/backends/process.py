@@ -95,8 +95,13 @@ class ProcessBackend:
         folder = tempfile.mkdtemp(prefix="turngym-process-")
         home = os.path.join(folder, "home")
         ours, theirs = socket.socketpair()
+        starting = asyncio.ensure_future(asyncio.to_thread(self._start, theirs))
         try:
-            process = await asyncio.to_thread(self._start, theirs)
+            process = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            ours.close()
+            await asyncio.shield(self._undo(starting, theirs, folder))
+            raise
         except BaseException:
             ours.close()
             shutil.rmtree(folder, ignore_errors=True)
@@ -134,6 +139,16 @@ class ProcessBackend:
         self._closed = True
         for lease in list(self._leases):
             await lease.release()
+
+    async def _undo(
+        self, starting: asyncio.Future[subprocess.Popen[bytes]], link: socket.socket, folder: str
+    ) -> None:
+        """Take a start to its end and the process to its own: one that nobody waits for stays a zombie."""
+        with contextlib.suppress(SandboxUnavailable):
+            process = await starting
+            link.close()
+            await asyncio.to_thread(process.wait)  # its channel is closed
+        shutil.rmtree(folder, ignore_errors=True)
 
     def _start(self, link: socket.socket) -> subprocess.Popen[bytes]:
         code = os.memfd_create("turngym-supervisor")
