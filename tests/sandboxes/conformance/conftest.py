@@ -45,6 +45,8 @@ class Kind:
     """Whether its processes hang below this one, and can be counted here."""
     warm: bool = False
     """Whether its slots outlive a sandbox."""
+    counts_files: bool = True
+    """Whether `Limits.inodes` is exact; else files are bounded as the memory that they take."""
     tolerates: tuple[str, ...] = ()
     """Attempts that succeed, and harm nobody but the program's own sandbox."""
 
@@ -73,7 +75,12 @@ KINDS = {
     for kind in (
         Kind("namespace", NamespaceBackend, warm=True),
         Kind("namespace-cold", lambda: NamespaceBackend(NamespaceConfig(warm=False)), warm=True),
-        Kind("one-shot", _later("bubblewrap", "BubblewrapBackend", "bwrap"), tolerates=ONE_USER),
+        Kind(
+            "one-shot",
+            _later("bubblewrap", "BubblewrapBackend", "bwrap"),
+            counts_files=False,
+            tolerates=ONE_USER,
+        ),
         Kind("docker", _later("docker", "DockerBackend", "dockerd"), local=False),
         Kind("remote", _later("remote", "RemoteBackend"), local=False),
         Kind("subprocess", _later("process", "ProcessBackend", unsafe=True), isolates=False, sessions=False),

@@ -170,7 +170,7 @@ async def test_a_path_that_is_swapped_while_the_host_uses_it(isolating, with_ses
                     planted.assert_unread(await sandbox.pack())
             planted.assert_unwritten()
         assert tries > 20
-        assert refused > 0
+        assert refused or int(await sandbox.read_file("turns")) > 20
         await session.close()
         planted.assert_unwritten()
 
