@@ -111,7 +111,7 @@ class BubblewrapBackend:
         slot = self._slots.take()
         try:
             if slot.group is not None:
-                slot.group.prepare(limits.memory_mib, limits.processes)
+                slot.group.prepare(limits)
             process = await self._start(program, slot, limits)
         except BaseException:
             slot.free()
