@@ -9,6 +9,7 @@ Source: Documentation/admin-guide/cgroup-v1/memory.rst, pids.rst and cgroup-v2.r
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import time
@@ -36,7 +37,11 @@ class _Mounts:
 
 
 class SlotGroup:
-    """The group (or, on version 1, the two groups) of one slot."""
+    """The group (or, on version 1, the two groups) of one slot.
+
+    Raises:
+        BlockingIOError: another process of this machine has it.
+    """
 
     def __init__(self, mounts: _Mounts, number: int) -> None:
         name = f"{_NAME}-{number}"
@@ -46,9 +51,14 @@ class SlotGroup:
         self._set: tuple[int, int] | None = None
         self.paths = [self._memory] if self._unified else [self._memory, self._pids]
         """Its folders."""
-        for path in self.paths:
-            path.mkdir(exist_ok=True)
-            empty(path)
+        self._lock_fds: list[int] = []
+        try:
+            for path in self.paths:
+                self._lock_fds.append(_own(path))
+                empty(path)
+        except BaseException:
+            self._unlock()
+            raise
         self.join_fds = [os.open(path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in self.paths]
         """Whoever writes 0 to these moves in."""
         events = "memory.events" if self._unified else "memory.oom_control"
@@ -89,6 +99,12 @@ class SlotGroup:
         for path in self.paths:
             with contextlib.suppress(OSError):  # the launcher may have been first
                 path.rmdir()
+        self._unlock()
+
+    def _unlock(self) -> None:
+        for fd in self._lock_fds:
+            os.close(fd)
+        self._lock_fds = []
 
     def _limit(self, memory_mib: int, processes: int) -> None:
         amount = memory_mib * MIB
@@ -106,6 +122,30 @@ class SlotGroup:
             both.write_text(str(amount))
         _write_if_there(self._memory / "memory.swappiness", "0")
         (self._pids / "pids.max").write_text(str(processes + 2))  # keeper and init are counted too
+
+
+def _own(path: Path) -> int:
+    """Make a group, and lock it: a descriptor that holds the lock.
+
+    Raises:
+        BlockingIOError: another process has it.
+    """
+    while True:
+        path.mkdir(exist_ok=True)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:  # its last owner has just removed it
+            continue
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.exists(path) and os.path.samestat(os.fstat(fd), os.stat(path)):
+                return fd
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
 
 
 def find_mounts() -> _Mounts | str:
