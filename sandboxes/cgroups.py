@@ -91,6 +91,10 @@ class SlotGroup:
         except OSError as error:
             raise SandboxUnavailable(f"cannot set the limits of {self._memory}: {error.strerror}") from error
 
+    def is_empty(self) -> bool:
+        """True if nobody is in it."""
+        return not any((path / "cgroup.procs").read_text() for path in self.paths)
+
     def close(self) -> None:
         """Close the descriptors, and remove the groups if they are empty."""
         for fd in (*self.join_fds, self.oom_fd, self.peak_fd):
