@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Final
 
 from turngym.sandboxes.errors import SandboxUnavailable
-from turngym.sandboxes.limits import MIB
+from turngym.sandboxes.limits import MIB, Limits
 
 OVERHEAD_MIB: Final = 24
 """Memory of a group beyond what programs may use, for the supervisor's own pages."""
 
 _NAME: Final = "turngym"
+_COPIES: Final = 3  # as chunks, as one piece, and in a frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +72,28 @@ class SlotGroup:
         except OSError:  # a kernel without it, or whose figure cannot be reset
             self.peak_fd = -1
 
-    def prepare(self, memory_mib: int, processes: int) -> None:
+    def prepare(self, limits: Limits) -> None:
         """Set the limits for the next sandbox, and forget the figures of the last.
+
+        The supervisor holds what programs write until they end, so there is room for that on top.
 
         Raises:
             SandboxUnavailable: the kernel refuses.
         """
+        output_mib = -(-_COPIES * (limits.stdout_bytes + limits.stderr_bytes) // MIB)
+        wanted = (limits.memory_mib + output_mib + OVERHEAD_MIB, limits.processes)
         try:
-            if self._set != (memory_mib, processes):
-                self._limit(memory_mib, processes)
-                self._set = (memory_mib, processes)
+            if self._set != wanted:
+                self._limit(*wanted)
+                self._set = wanted
             if self.peak_fd >= 0:
                 os.write(self.peak_fd, b"0")
         except OSError as error:
             raise SandboxUnavailable(f"cannot set the limits of {self._memory}: {error.strerror}") from error
+
+    def is_empty(self) -> bool:
+        """True if nobody is in it."""
+        return not any((path / "cgroup.procs").read_text() for path in self.paths)
 
     def close(self) -> None:
         """Close the descriptors, and remove the groups if they are empty."""
@@ -102,7 +111,7 @@ class SlotGroup:
         self._lock_fds = []
 
     def _limit(self, memory_mib: int, processes: int) -> None:
-        amount = (memory_mib + OVERHEAD_MIB) * MIB
+        amount = memory_mib * MIB
         if self._unified:
             (self._memory / "memory.max").write_text(str(amount))
             _write_if_there(self._memory / "memory.swap.max", "0")

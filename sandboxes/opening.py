@@ -6,7 +6,9 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Final
 
-from turngym.sandboxes.errors import UnknownBackend
+from pydantic import ValidationError
+
+from turngym.sandboxes.errors import Misuse, UnknownBackend, first_complaint
 from turngym.sandboxes.protocols import Backend
 
 DEFAULT: Final = "namespace"
@@ -31,9 +33,21 @@ def _subprocess(_: str) -> Backend:
     return ProcessBackend(unsafe=True)
 
 
+def _remote(url: str) -> Backend:
+    from turngym.sandboxes.backends.remote import RemoteBackend, RemoteConfig
+
+    if not url:
+        raise UnknownBackend("name the sandbox server: remote:http://127.0.0.1:8765")
+    try:
+        return RemoteBackend(RemoteConfig(url=url))
+    except ValidationError as error:
+        raise Misuse(f"remote:{url}: {first_complaint(error)}") from error
+
+
 BACKENDS: Final[dict[str, tuple[str, Callable[[str], Backend]]]] = {
     "namespace": ("namespaces of the kernel, warm: a fork per program", _namespace),
     "one-shot": ("one bubblewrap per sandbox, nothing shared", _one_shot),
+    "remote": ("those of another machine: remote:http://HOST:PORT", _remote),
     "subprocess": ("a plain child process: no isolation", _subprocess),
 }
 """What there is: a line about it, and how it is made from what follows the colon in `name:argument`."""

@@ -57,7 +57,7 @@ class _Lease:
             self._released = True
             self._backend._leases.discard(self)
             await self._process.kill()
-            self._slot.free()
+            self._backend._give_back(self._slot)
 
 
 class BubblewrapBackend:
@@ -69,7 +69,9 @@ class BubblewrapBackend:
         self._mapped = os.geteuid() == 0
         self._launcher = Launcher(self._python)
         self._slots: Slots | None = None
+        self._free: list[Slot] = []
         self._leases: set[_Lease] = set()
+        self._works = False
         self._found: Capabilities | None = None
         self._closed = False
 
@@ -108,10 +110,10 @@ class BubblewrapBackend:
             self._slots = Slots(
                 self._config.max_sandboxes, self._config.uid_base, groups=self._config.cgroups
             )
-        slot = self._slots.take()
+        slot = self._free.pop() if self._free else self._slots.take()
         try:
             if slot.group is not None:
-                slot.group.prepare(limits.memory_mib, limits.processes)
+                slot.group.prepare(limits)
             process = await self._start(program, slot, limits)
         except BaseException:
             slot.free()
@@ -132,6 +134,15 @@ class BubblewrapBackend:
         for lease in list(self._leases):
             await lease.release()
         await asyncio.to_thread(self._launcher.close)
+        while self._free:
+            self._free.pop().free()
+
+    def _give_back(self, slot: Slot) -> None:
+        """Keep a slot for the next sandbox, if nobody is left in it."""
+        if self._closed or (slot.group is not None and not slot.group.is_empty()):
+            slot.free()
+        else:
+            self._free.append(slot)
 
     async def _start(self, program: str, slot: Slot, limits: Limits) -> Started:
         group = slot.group
@@ -167,14 +178,18 @@ class BubblewrapBackend:
                 "warm": int(self._config.root is None),
                 "preload": 0,
                 "folders": folders,
+                "announce": int(not self._works),
             }
         )
+        if self._works:  # then nobody need wait for the word that it does
+            return
         try:
             await lease.channel.receive(_READY_S)
         except SandboxLost as error:
             raise SandboxUnavailable(
                 f"bubblewrap makes no sandbox here: {self._launcher.log() or error}"
             ) from error
+        self._works = True
 
     def _filter(self, slot: Slot) -> bytes:
         machine = os.uname().machine

@@ -145,7 +145,7 @@ class NamespaceBackend:
         lease = await self._lease(limits.network)
         try:
             if lease.slot.group is not None:
-                lease.slot.group.prepare(limits.memory_mib, limits.processes)
+                lease.slot.group.prepare(limits)
             await lease.channel.send(
                 {
                     "disk_mib": limits.disk_mib,

@@ -216,6 +216,10 @@ class RemoteSandbox:
         """Start a stateful interpreter (see `Sandbox.session`)."""
         return RemoteSession(self, str((await self._ask("session_open", {}))["session"]))
 
+    async def ping(self) -> None:
+        """Return if the sandbox answers (see `Sandbox.ping`)."""
+        await self._ask("ping", {})
+
     async def close(self) -> None:
         """End everything in it. Safe to call twice."""
         if not self._closed:

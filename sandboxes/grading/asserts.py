@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from turngym.sandboxes.errors import SandboxBusy, SandboxError, SandboxUnavailable, SessionLost
+from turngym.sandboxes.errors import SandboxBusy, SandboxError, SessionLost
 from turngym.sandboxes.grading.calls import Caller, Raised
 from turngym.sandboxes.grading.compare import show
 from turngym.sandboxes.grading.series import run_cases
@@ -85,7 +85,7 @@ async def _run_test(caller: Caller, task: AssertTask, number: int, source: str, 
         relay = _Relay(caller, task, number, source, limits)
         try:
             return await relay.run()
-        except (SandboxUnavailable, SandboxBusy):
+        except SandboxBusy:
             raise
         except SandboxError as error:
             if attempt + 1 == caller.jail.tries:

@@ -61,7 +61,7 @@ class Jail:
                         await sandbox.write_file(path, data)
                     began = True
                     return await sandbox.exec(argv, stdin=stdin, reply_bytes=reply_bytes)
-            except (SandboxUnavailable, SandboxBusy):
+            except SandboxBusy:  # it has waited already
                 raise
             except SandboxError:
                 if attempt + 1 == self.tries and not (began and await self.is_sound()):

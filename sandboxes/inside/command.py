@@ -240,7 +240,7 @@ def _describe(
         status = "oom"
     elif signal == _SIGXCPU or (signal == _SIGKILL and cpu_s * 1000 >= limits["cpu_ms"]):
         status = "timeout"
-    elif any(stream.truncated for stream in end.streams[:2]):
+    elif any(stream.truncated for stream in end.streams):
         status = "output_limit"
     else:
         status = "signalled" if signal else "exited"

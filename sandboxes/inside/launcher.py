@@ -68,9 +68,8 @@ def launch(control_fd: int, preload: list[str], paths: list[str]) -> None:
             answer: dict[str, Any] = {"pid": pid}
         except OSError as error:
             answer = {"errno": error.errno or 0, "message": str(error)}
-        for (
-            fd
-        ) in fds:  # not in a `finally`: a child that becomes a program comes this way, with other descriptors
+        # Not in a `finally`: a child that becomes a program comes this way, and its descriptors are others.
+        for fd in fds:
             os.close(fd)
         control.send(encode(answer))
 

@@ -84,7 +84,8 @@ def supervise(in_fd: int, out_fd: int) -> None:
         oom_fd=config.get("oom_fd", -1),
         peak_fd=config.get("peak_fd", -1),
     )
-    channel.send({"ready": 1})
+    if config.get("announce", 1):
+        channel.send({"ready": 1})
     Supervisor(channel, wall, warm=bool(config["warm"])).serve()
     wall.end_all()
 

@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # `typing` itself costs more time than the rest of the st
 if TYPE_CHECKING:
     from typing import Any
 
-MAX_FRAME = 320 << 20
+MAX_FRAME = 640 << 20
 """Bytes of the largest frame."""
 MAX_DEPTH = 8
 """How deep values nest."""

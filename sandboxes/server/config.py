@@ -9,6 +9,7 @@ from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from turngym.sandboxes.errors import Misuse
 from turngym.sandboxes.limits import MIB, Limits
 
 MIN_TOKEN: Final = 16
@@ -84,24 +85,22 @@ class ServeConfig(BaseModel):
         """The bearer token, read now; None if clients need none.
 
         Raises:
-            ValueError: there is none and one is needed, or it is too short, or its file cannot be read.
+            Misuse: there is none and one is needed, or it is too short, or its file cannot be read.
         """
         if self.token_file is not None:
             try:
                 token = self.token_file.read_text(encoding="utf-8").strip()
             except OSError as error:
-                raise ValueError(
-                    f"the token file {self.token_file} cannot be read: {error.strerror}"
-                ) from error
+                raise Misuse(f"the token file {self.token_file} cannot be read: {error.strerror}") from error
         else:
             token = os.environ.get(self.token_env, "").strip()
             if not token and self.loopback:
                 return None
         if not token and self.token_file is None:
-            raise ValueError(
+            raise Misuse(
                 f"listening on {self.host} needs a token, since other machines reach it: "
                 f"set {self.token_env}, or name a token file"
             )
         if len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable():
-            raise ValueError(f"the token needs at least {MIN_TOKEN} printable ASCII characters")
+            raise Misuse(f"the token needs at least {MIN_TOKEN} printable ASCII characters")
         return token

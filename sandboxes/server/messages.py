@@ -81,6 +81,10 @@ class Exec(Message):
     reply_bytes: int | None = Field(default=None, ge=0)
 
 
+class Ping(Message):
+    """See whether the sandbox answers."""
+
+
 class Read(Message):
     """Read a file."""
 

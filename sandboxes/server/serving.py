@@ -45,7 +45,7 @@ async def serve(
         ready: called with the address once the server listens.
 
     Raises:
-        ValueError: it would listen to other machines without a token, or the token is no good.
+        Misuse: it would listen to other machines without a token, or the token is no good.
         SandboxUnavailable: the address cannot be listened on, or the certificate cannot be used.
     """
     config = config or ServeConfig()

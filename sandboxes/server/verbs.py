@@ -51,6 +51,12 @@ class Call:
             raise SessionLost("the sandbox server knows no such interpreter") from None
 
 
+async def _ping(call: Call, values: dict[str, Any]) -> dict[str, Any]:
+    read_message(m.Ping, values)
+    await call.sandbox.ping()
+    return {}
+
+
 async def _exec(call: Call, values: dict[str, Any]) -> dict[str, Any]:
     order = read_message(m.Exec, values)
     if order.reply_bytes is not None and order.reply_bytes > 256 * MIB:
@@ -109,6 +115,7 @@ async def _session_close(call: Call, values: dict[str, Any]) -> dict[str, Any]:
 
 
 VERBS: Final[dict[str, Callable[[Call, dict[str, Any]], Awaitable[dict[str, Any]]]]] = {
+    "ping": _ping,
     "exec": _exec,
     "read": _read,
     "write": _write,

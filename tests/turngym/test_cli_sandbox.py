@@ -81,15 +81,27 @@ def test_doctor_tells_what_holds_and_its_exit_code_whether_that_is_enough():
     assert b"isolates nothing" in weak.stdout
 
 
-def test_misuse_is_a_line_and_exit_code_2():
-    done = turngym("sandbox", "run", "-b", "namspace", "--", "true")
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("run", "-b", "namspace", "--", "true"), "did you mean 'namespace'"),
+        (("run", "-b", "remote:", "--", "true"), "remote:http://"),
+        (("run", "-b", "remote:ftp://x", "--", "true"), "url"),
+        (("serve", "--host", "0.0.0.0"), "needs a token"),
+        (("serve", "--tls-key", "key.pem"), "TLS needs both"),
+    ],
+)
+def test_misuse_is_a_line_and_exit_code_2(args, says, monkeypatch):
+    monkeypatch.delenv("TURNGYM_SANDBOX_TOKEN", raising=False)
+    done = turngym("sandbox", *args)
     assert done.returncode == 2
-    assert b"did you mean 'namespace'" in done.stderr
+    assert says in done.stderr.decode()
     assert b"Traceback" not in done.stderr
+    assert b"not foreseen" not in done.stderr
 
 
 def test_help_has_an_example_for_every_command():
-    for command in ("doctor", "run", "bench"):
+    for command in ("doctor", "run", "bench", "serve"):
         done = turngym("sandbox", command, "--help")
         assert done.returncode == 0
         assert f"turngym sandbox {command}".encode() in done.stdout

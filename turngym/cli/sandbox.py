@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from pydantic import ValidationError
 
 from turngym.agents.sync import run_sync
 from turngym.cli.console import err, print_json, print_table, say
 from turngym.sandboxes import bench as benching
 from turngym.sandboxes.capabilities import CAPABILITIES, MEANINGS, UNTRUSTED, Capabilities
-from turngym.sandboxes.errors import SandboxError
+from turngym.sandboxes.errors import Misuse, SandboxError, first_complaint
 from turngym.sandboxes.limits import Limits
 from turngym.sandboxes.opening import BACKENDS, DEFAULT, open_backend
 
 app = typer.Typer(help="Isolate model-written code: look, try, measure.", no_args_is_help=True)
 
-_BACKEND_HELP = "namespace, one-shot or subprocess."
+_BACKEND_HELP = "namespace, one-shot, remote:URL or subprocess."
 
 
 @app.command()
@@ -32,7 +33,7 @@ def doctor(
 
     Example: `turngym sandbox doctor`
     """
-    specs = backend or list(BACKENDS)
+    specs = backend or [name for name in BACKENDS if name != "remote"]
     found = run_sync(lambda: _look_at(specs))
     if as_json:
         print_json({spec: _as_data(one) for spec, one in found.items()})
@@ -89,6 +90,56 @@ def run(
             )
             say(f"ended by: {what} after {result.wall_s:.2f} s", err)
     raise typer.Exit(result.exit_code if result.exit_code is not None else 1)
+
+
+@app.command()
+def serve(
+    backend: str = typer.Option(DEFAULT, "--backend", "-b", help="What is lent: namespace or one-shot."),
+    host: str = typer.Option("127.0.0.1", help="Address to listen on; anything but loopback needs a token."),
+    port: int = typer.Option(8765, min=0, max=65535, help="0 takes a free one."),
+    token_env: str = typer.Option(
+        "TURNGYM_SANDBOX_TOKEN", help="Environment variable with the bearer token."
+    ),
+    token_file: Path | None = typer.Option(None, help="File with the bearer token instead."),
+    tls_certificate: Path | None = typer.Option(
+        None, help="PEM file of the certificate; with it, HTTPS only."
+    ),
+    tls_key: Path | None = typer.Option(None, help="PEM file of the certificate's key."),
+    max_sandboxes: int = typer.Option(
+        64, min=1, help="The most at once; a further one is told to wait (429)."
+    ),
+    max_calls: int = typer.Option(32, min=1, help="The most programs that run at once."),
+) -> None:
+    """Lend this machine's sandboxes to others, until Ctrl-C. Clients name it as remote:URL.
+
+    Example: `turngym sandbox serve --port 8765`
+    """
+    from turngym.sandboxes.server.config import ServeConfig
+    from turngym.sandboxes.server.serving import serve as lend
+
+    try:
+        config = ServeConfig(
+            host=host,
+            port=port,
+            token_env=token_env,
+            token_file=token_file,
+            tls_certificate=tls_certificate,
+            tls_key=tls_key,
+            max_sandboxes=max_sandboxes,
+            max_calls=max_calls,
+        )
+    except ValidationError as error:
+        raise Misuse(first_complaint(error)) from error
+
+    async def play() -> None:
+        made = open_backend(backend)
+        try:
+            (await made.capabilities()).require(UNTRUSTED)
+            await lend(made, config, ready=lambda url: say(f"sandboxes at {url} (Ctrl-C ends them all)", err))
+        finally:
+            await made.close()
+
+    run_sync(play)
 
 
 @app.command()

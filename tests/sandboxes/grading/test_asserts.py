@@ -93,6 +93,10 @@ async def test_exceptions_reach_the_test_as_pythons_own(grader: Grader) -> None:
     right = "def f(x):\n    if x < 0: raise ValueError('negative')\n    return x ** 0.5"
     assert (await grader.grade(task(test), right)).score == 1.0
     assert (await grader.grade(task(test), "def f(x): return abs(x) ** 0.5")).score == 0.0
+    no_value = "def f(x): return object() if x < 0 else x ** 0.5"  # what cannot be sent is no ValueError
+    assert (await grader.grade(task(test), no_value)).score == 0.0
+    lenient = "try:\n    candidate(-1)\nexcept ValueError:\n    pass\nelse:\n    assert False"
+    assert (await grader.grade(task(lenient), no_value)).score == 0.0
     own = "class E(Exception): pass\ndef f(x): raise E('negative')"
     assert (await grader.grade(task(test), own)).score == 0.0
 

@@ -84,12 +84,17 @@ async def test_where_harmless_programs_are_lost_too_nobody_is_scored() -> None:
     assert plan.open == 0
 
 
-@pytest.mark.parametrize("error", [SandboxUnavailable("none"), SandboxBusy("later")])
-async def test_no_sandbox_is_no_score(error: SandboxError) -> None:
-    plan = Plan(error, None)
+@pytest.mark.parametrize(("error", "tries"), [(SandboxUnavailable("none"), 3), (SandboxBusy("later"), 1)])
+async def test_no_sandbox_is_no_score(error: SandboxError, tries: int) -> None:
+    plan = Plan(error, error, error, None)
     with pytest.raises(type(error)):
         await run(plan)
-    assert plan.count == 1
+    assert plan.count == tries
+
+
+async def test_a_sandbox_that_could_not_be_made_is_tried_again() -> None:
+    plan = Plan(SandboxUnavailable("none"), SandboxUnavailable("none"), None)
+    assert await run(plan) is DONE
 
 
 async def test_a_sandbox_without_python_is_no_score() -> None:
