@@ -56,6 +56,24 @@ os.close(fd)
 )
 """Text for `python3 -I -S -c`; its first argument is a descriptor of what `compiled` made."""
 
+BOOT_STREAMED: Final = (
+    _LOADER
+    + """
+import os
+def take(count):
+    data = b""
+    while len(data) < count:
+        part = os.read(0, count - len(data))
+        if not part: os._exit(0)
+        data += part
+    return data
+table = eval(take(int.from_bytes(take(4), "big")).partition(b":")[2])
+del take
+"""
+    + _RUN
+)
+"""Text for `python3 -I -S -c` of any version; the first frame on its standard input is `repr(sources())`."""
+
 
 def sources() -> dict[str, str | None]:
     """Source of every module inside, by full name; None for packages."""

@@ -58,7 +58,7 @@ class HostChannel:
                     data = await asyncio.get_running_loop().sock_recv(self._link, _CHUNK)
                     if not data:
                         raise SandboxLost("the sandbox's supervisor is gone")
-                    self._buffer += data
+                    self._feed(data)
         except TimeoutError:
             self.close()
             raise SandboxLost(f"the sandbox's supervisor has not answered for {timeout_s:g} s") from None
@@ -78,6 +78,10 @@ class HostChannel:
         with contextlib.suppress(OSError):
             self._link.shutdown(socket.SHUT_RDWR)
         self._link.close()
+
+    def _feed(self, data: bytes) -> None:
+        """Take bytes from the socket."""
+        self._buffer += data
 
     def _take(self) -> Any:
         if len(self._buffer) < 4:

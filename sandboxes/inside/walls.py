@@ -6,6 +6,7 @@ a program started is ended, and what the kernel says about memory.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import resource
@@ -15,6 +16,7 @@ from turngym.sandboxes.inside import kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 _KILL = 9
@@ -35,6 +37,7 @@ class Wall:
         uid_is_own: bool = False,
         peak_fd: int = -1,
         oom_fd: int = -1,
+        files_as_user: bool = False,
     ) -> None:
         self.ends = ends
         self.home = home
@@ -47,6 +50,22 @@ class Wall:
         """True if no other sandbox's processes count against the same per-user quotas."""
         self.peak_fd = peak_fd
         self.oom_fd = oom_fd
+        self.files_as_user = files_as_user
+        """True if the supervisor is root without capabilities over files: it takes the program's user for them."""
+
+    @contextlib.contextmanager
+    def as_user(self) -> Iterator[None]:
+        """Handle files, if need be, as the program's user. Its real id stays root's: it cannot be signalled."""
+        if not self.files_as_user:
+            yield
+            return
+        os.setegid(self.gid)
+        os.seteuid(self.uid)
+        try:
+            yield
+        finally:
+            os.seteuid(0)
+            os.setegid(0)
 
     def lock_in(self, limits: dict[str, Any]) -> None:
         """In the child: take the limits and give up every privilege, for ever."""

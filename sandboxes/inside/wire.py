@@ -83,9 +83,8 @@ def _decode(data: bytes, at: int, depth: int) -> tuple[Any, int]:
             items.append(item)
         if kind == b"l":
             return items, at + 1
-        return {
-            key.decode("utf-8"): value for key, value in zip(items[::2], items[1::2], strict=False)
-        }, at + 1
+        pairs = zip(items[::2], items[1::2])  # noqa: B905 (`strict` came with Python 3.10)
+        return {key.decode("utf-8"): value for key, value in pairs}, at + 1
     colon = data.index(b":", at, at + 12)
     start = colon + 1
     end = start + int(data[at:colon])
