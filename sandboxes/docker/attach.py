@@ -76,6 +76,7 @@ class AttachChannel(HostChannel):
         self._streams = Streams()
         self._ended_for_memory = ended_for_memory
         self._asked_at = time.time()
+        self._end: dict[str, int] = {}
 
     @property
     def log(self) -> str:
@@ -85,16 +86,28 @@ class AttachChannel(HostChannel):
     async def send(self, *frames: Any) -> None:
         """Write frames (see `HostChannel.send`)."""
         self._asked_at = time.time()
-        await super().send(*frames)
+        try:
+            await super().send(*frames)
+        except SandboxLost:
+            self._end = await self._why()
+            if not self._end:
+                raise
 
     async def receive(self, timeout_s: float) -> Any:
         """The next frame (see `HostChannel.receive`); one of its own if the container died for want of memory."""
+        if self._end:
+            return self._end
         try:
             return await super().receive(timeout_s)
         except SandboxLost:
-            if await self._ended_for_memory(self._asked_at):
-                return {"closed": 1, "lost": 1, "oom": 1}
-            raise
+            self._end = await self._why()
+            if not self._end:
+                raise
+            return self._end
+
+    async def _why(self) -> dict[str, int]:
+        """What the keeper of a namespace would say now; empty if memory is not the reason."""
+        return {"closed": 1, "lost": 1, "oom": 1} if await self._ended_for_memory(self._asked_at) else {}
 
     def _feed(self, data: bytes) -> None:
         super()._feed(self._streams.feed(data))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 import ssl
 import threading
@@ -25,8 +26,9 @@ DISK_LABEL: Final = "turngym.disk"
 """An image says with it (`one`) that its /tmp and /var/tmp are links into the sandbox's disk."""
 MISSING: Final = 'the docker backend needs the package docker: pip install "turngym[docker]"'
 
+_USUAL: Final = "unix:///var/run/docker.sock"
 _THREADS: Final = 8
-_MEMORY_EVENTS_S: Final = 1.0
+_EVENTS_S: Final = 1.0
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
@@ -87,7 +89,7 @@ class Engine:
         except docker.errors.APIError as error:
             raise SandboxUnavailable(f"the container engine refuses: {error.explanation or error}") from error
         except docker.errors.DockerException as error:
-            raise SandboxUnavailable(self._why_not(error)) from error
+            raise SandboxUnavailable(self._absent(self._address or "DOCKER_HOST", error)) from error
         except requests.exceptions.RequestException as error:
             raise SandboxUnavailable(f"the container engine does not answer: {error}") from error
 
@@ -100,18 +102,32 @@ class Engine:
     def _connect(self) -> Any:
         import docker
 
-        where = {"base_url": self._address} if self._address else docker.utils.kwargs_from_env()
+        where = docker.utils.kwargs_from_env()
+        if self._address:
+            where = {"base_url": self._address}
+        self._knock(where.get("base_url") or _USUAL)
         client = docker.APIClient(version="auto", timeout=self._timeout_s, **where)
         self._clients.append(client)
         return client
 
-    def _why_not(self, error: Exception) -> str:
-        where = self._address or "DOCKER_HOST or Docker's own socket"
-        if "Permission denied" in str(error) or "PermissionError" in str(error):
-            return (
-                f"this user may not talk to the container engine at {where}: join the group `docker` (which is as "
+    def _knock(self, address: str) -> None:
+        """Tell a missing, a dead and a forbidden socket apart, which the client's errors do not."""
+        path = re.sub("^(http[+])?unix:/*", "/", address)
+        if path == address:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX) as link:
+                link.settimeout(self._timeout_s)
+                link.connect(path)
+        except PermissionError as error:
+            raise SandboxUnavailable(
+                f"this user may not talk to the container engine at {path}: join the group `docker` (which is as "
                 "good as root), run a rootless engine, or use the backend `namespace`"
-            )
+            ) from error
+        except OSError as error:
+            raise SandboxUnavailable(self._absent(path, error)) from error
+
+    def _absent(self, where: str, error: Exception) -> str:
         return (
             f"no container engine answers at {where}: start one (`systemctl start docker`, or "
             "`scripts/docker_engine.sh` as root on Debian), or let DOCKER_HOST name its socket (Podman: "
@@ -192,15 +208,19 @@ def ended_for_memory(client: Any, name: str, since: float) -> bool:
     A container that removes itself can be inspected no more; the engine's events remember.
     """
     seen: set[str] = set()
-    for event in client.events(
+    stream = client.events(
         since=f"{since:.3f}",
-        until=f"{time.time() + _MEMORY_EVENTS_S:.3f}",
+        until=f"{time.time() + _EVENTS_S:.3f}",
         filters={"container": [name], "event": ["oom", "die"]},
         decode=True,
-    ):
-        seen.add(event.get("Action") or event.get("status") or "")
-        if {"oom", "die"} <= seen:
-            return True
+    )
+    try:
+        for event in stream:
+            seen.add(event.get("Action") or event.get("status") or "")
+            if {"oom", "die"} <= seen:
+                return True
+    finally:
+        stream.close()
     return False
 
 

@@ -12,7 +12,7 @@ from turngym.sandboxes.inside import seccomp
 from turngym.sandboxes.inside.root import BOX, HOME
 from turngym.sandboxes.limits import MIB, Limits
 
-OVERHEAD_MIB: Final = 48
+OVERHEAD_MIB: Final = 32
 """Memory of a container beyond what programs may use: the supervisor's own, with what it has imported."""
 
 _TMP: Final = BOX + "/tmp"
@@ -48,6 +48,9 @@ def container(
         # its end the kernel ends everything. A second init would take all three from it.
         "init": False,
         "log_config": {"Type": "none", "Config": {}},
+        # A container without a network gets the host's list of name servers all the same.
+        "dns": [] if limits.network else ["127.0.0.1"],
+        "dns_search": [] if limits.network else ["."],
         "auto_remove": True,
         "restart_policy": None,
     }

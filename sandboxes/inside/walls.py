@@ -184,21 +184,39 @@ def _kill_each(pids: list[int]) -> bool:
 
 
 def _kill_as(uid: int, gid: int) -> bool:
-    """Kill everything of a user from a child that has become it: no process can slip between a list and a kill."""
+    """Kill everything of a user from a child that has become it: no process can slip between a list and a kill.
+
+    True if some of it is there yet. The kernel's own answer says only that there were processes, whoever's.
+    """
     child = os.fork()
     if child == 0:
         try:
             os.setgroups([])
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)
-            os._exit(1 if _kill(-1) else 0)
+            _kill(-1)
+            os._exit(0)
         finally:
             os._exit(2)
     _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if code == 2:
+    if os.waitstatus_to_exitcode(status) == 2:
         raise OSError(errno.EPERM, "cannot become the program's user to end its processes")
-    return code != 0  # a negative code: another process of that user was quicker, so there was one
+    return _lives(uid)
+
+
+def _lives(uid: int) -> bool:
+    """True if a process of a user is alive. The owner of a folder of /proc says too little: processes can hide it."""
+    wanted = b"%d" % uid
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/status", "rb") as file:
+                    fields = dict(line.split(b":", 1) for line in file if b":" in line)
+            except OSError:  # gone meanwhile
+                continue
+            if wanted in fields[b"Uid"].split() and fields[b"State"].split()[0] not in (b"Z", b"X"):
+                return True
+    return False
 
 
 def _parents() -> dict[int, int]:
