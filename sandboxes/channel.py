@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 from turngym.sandboxes.errors import SandboxLost
@@ -25,6 +26,7 @@ class HostChannel:
         link.setblocking(False)
         self._link = link
         self._buffer = bytearray()
+        self._waiting = 0
         self.closed = False
         """True once it is of no use any more."""
 
@@ -37,7 +39,8 @@ class HostChannel:
         data = b"".join(pack_frame(frame) for frame in frames)
         try:
             async with asyncio.timeout(_SEND_S):
-                await asyncio.get_running_loop().sock_sendall(self._link, data)
+                with self._use():
+                    await asyncio.get_running_loop().sock_sendall(self._link, data)
         except TimeoutError:
             self.close()
             raise SandboxLost(f"the sandbox's supervisor has not read for {_SEND_S:g} s") from None
@@ -60,7 +63,8 @@ class HostChannel:
                     frame = self._take()
                     if frame is not None:
                         return frame
-                    data = await asyncio.get_running_loop().sock_recv(self._link, _CHUNK)
+                    with self._use():
+                        data = await asyncio.get_running_loop().sock_recv(self._link, _CHUNK)
                     if not data:
                         raise SandboxLost("the sandbox's supervisor is gone")
                     self._feed(data)
@@ -78,11 +82,23 @@ class HostChannel:
             raise
 
     def close(self) -> None:
-        """Hang up. Safe to call twice."""
+        """Hang up; whoever waits is told. Safe to call twice."""
         self.closed = True
         with contextlib.suppress(OSError):
             self._link.shutdown(socket.SHUT_RDWR)
-        self._link.close()
+        if not self._waiting:
+            self._link.close()
+
+    @contextlib.contextmanager
+    def _use(self) -> Iterator[None]:
+        """While somebody waits for the socket its number stays open, or the wait would never end."""
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            if self.closed and not self._waiting:
+                self._link.close()
 
     def _feed(self, data: bytes) -> None:
         """Take bytes from the socket."""

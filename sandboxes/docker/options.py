@@ -66,6 +66,7 @@ def container(
         "working_dir": "/",
         "entrypoint": [config.python, "-I", "-S", "-c", BOOT_STREAMED],
         "command": ["supervise", "0", "1"],
+        "environment": {"LANG": "C.UTF-8"},  # of the supervisor; programs get none of the image's variables
         "stdin_open": True,
         "tty": False,
         "detach": False,

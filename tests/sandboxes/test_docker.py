@@ -179,6 +179,18 @@ async def test_a_container_that_somebody_kills_is_lost(engine: Engine, backend: 
     assert names(engine, backend) == []
 
 
+async def test_closing_ends_a_call_that_waits(engine: Engine, backend: DockerBackend) -> None:
+    sandbox = await backend.create()
+    running = asyncio.ensure_future(sandbox.exec(["sleep", "30"]))
+    await asyncio.sleep(0.3)
+    began = time.monotonic()
+    await sandbox.close()
+    with pytest.raises(SandboxLost):
+        await running
+    assert time.monotonic() - began < 5
+    assert names(engine, backend) == []
+
+
 async def test_the_supervisor_is_out_of_reach(backend: DockerBackend) -> None:
     sandbox = await backend.create()
     code = """if True:
