@@ -6,7 +6,6 @@ A client of docker-py is not made for many threads, so each thread has its own, 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import socket
 import ssl
@@ -29,7 +28,8 @@ MISSING: Final = 'the docker backend needs the package docker: pip install "turn
 _USUAL: Final = "unix:///var/run/docker.sock"
 _THREADS: Final = 8
 _EVENTS_S: Final = 1.0
-_NOT_FOUND, _CONFLICT = 404, 409
+_REMOVE_S: Final = 10.0
+_MACHINES: Final = {"amd64": "x86_64", "arm64": "aarch64"}  # as Podman names them
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def look(client: Any, config: DockerConfig) -> Facts:
     settings = image.get("Config") or {}
     options = " ".join(info.get("SecurityOptions") or [])
     return Facts(
-        machine=info["Architecture"],
+        machine=_MACHINES.get(info["Architecture"], info["Architecture"]),
         is_podman=any("podman" in part["Name"].lower() for part in client.version().get("Components") or []),
         maps_users="rootless" in options or "userns" in options,
         bounds_memory=bool(info.get("MemoryLimit")),
@@ -189,17 +189,19 @@ def start(client: Any, options: dict[str, Any]) -> socket.socket:
 
 
 def remove(client: Any, name: str) -> None:
-    """End a container and everything in it; returns when it is gone. It may be gone already."""
+    """End a container and everything in it; returns when it is gone. It may be gone already, or on its way."""
     import docker.errors
 
-    try:
-        client.remove_container(name, v=True, force=True)
-    except docker.errors.APIError as error:
-        if error.status_code == _CONFLICT:  # it is being removed already, by itself
-            with contextlib.suppress(docker.errors.NotFound):
-                client.wait(name, condition="removed")
-        elif error.status_code != _NOT_FOUND:
-            raise
+    deadline = time.monotonic() + _REMOVE_S
+    while True:
+        try:
+            client.remove_container(name, v=True, force=True)
+        except docker.errors.NotFound:
+            return
+        except docker.errors.APIError:  # it is removing itself at this moment
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
 
 
 def ended_for_memory(client: Any, name: str, since: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from typing import Any, Final
 
 from turngym.sandboxes.bundle import BOOT_STREAMED
@@ -18,6 +19,7 @@ OVERHEAD_MIB: Final = 32
 _TMP: Final = BOX + "/tmp"
 _SHM: Final = BOX + "/shm"
 _FREE_INODES: Final = 4  # the root of the disk and its three folders
+_ENOUGH: Final = 32768
 _SUPERVISOR: Final = 1  # it counts as a process as well
 _CAPABILITIES: Final = ("SETUID", "SETGID", "KILL")
 # Version 1 of control groups shows a container its own below `memory`, version 2 at the top.
@@ -42,8 +44,7 @@ def container(
         "pids_limit": limits.processes + _SUPERVISOR,
         "mem_limit": memory,
         "memswap_limit": memory,
-        # The other ones are set for each program; an engine that is not root cannot raise any.
-        "ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
+        "ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}, *(_ulimits() if facts.is_podman else [])],
         # The supervisor is the first process itself: it collects orphans, it alone is spared by kill(-1), and with
         # its end the kernel ends everything. A second init would take all three from it.
         "init": False,
@@ -97,14 +98,32 @@ def hello(config: DockerConfig, facts: Facts, uid: int) -> dict[str, Any]:
     }
 
 
+def _ulimits() -> list[dict[str, Any]]:
+    """Those of this process, for Podman: it would raise them as far as the kernel goes, and may not everywhere.
+
+    Others are set for each program.
+    """
+    found = []
+    for name, kind in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
+        hard = resource.getrlimit(kind)[1]
+        hard = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
+        found.append({"Name": name, "Soft": hard, "Hard": hard})
+    return found
+
+
 def _disks(facts: Facts, limits: Limits) -> dict[str, str]:
     """The sandbox's disk; for an image whose /tmp is no link into it, a second one there of the same size.
 
     Volumes that the image asks for are empty and cannot be written.
     """
-    size = f"size={limits.disk_mib}m,nr_inodes={limits.inodes + _FREE_INODES}"
-    shut = dict.fromkeys(facts.volumes, "ro,nosuid,nodev,size=4k,nr_inodes=2,mode=755")
+    # Podman knows no bound on files; those that it has cost memory, which is bounded.
+    files = "" if facts.is_podman else f",nr_inodes={limits.inodes + _FREE_INODES}"
+    size = f"size={limits.disk_mib}m{files}"
+    shut = dict.fromkeys(facts.volumes, "ro,nosuid,nodev,size=4k,mode=755")
     own = {BOX: f"rw,exec,nosuid,nodev,{size},mode=1777"}
     if not facts.has_links:
         own["/tmp"] = own[BOX]
+    if facts.is_podman:  # it would mount unbounded ones here
+        own["/tmp"] = own["/var/tmp"] = own[BOX]
+        own["/run"] = "ro,nosuid,nodev,size=4k,mode=755"
     return shut | own

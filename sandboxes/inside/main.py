@@ -87,10 +87,15 @@ def supervise(in_fd: int, out_fd: int) -> None:
 
 
 def _lay_out(config: dict[str, Any], wall: Wall) -> None:
-    """Make the folders of programs, owned by their user, in a place that it cannot rearrange."""
+    """Make the folders of programs, which their user owns, in a place that it cannot rearrange."""
     if wall.files_as_user:
         os.setgroups([])
         os.chmod(config["disk"], 0o1777)
+        for path in filter(os.path.isdir, config["folders"]):
+            try:
+                os.rmdir(path)
+            except OSError:  # an engine has mounted something of its own there
+                os.chmod(path, 0o1777)
     with wall.as_user():
         os.umask(0o022)
         for path in config["folders"]:
