@@ -8,9 +8,12 @@ template does not allow that does a new segment start from the whole conversatio
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
+from turngym.agents.description import description
+from turngym.agents.errors import AgentError, TemplateError
 from turngym.agents.protocols import Engine, EpisodeStart, GenerateRequest, Renderer, Sampling
 from turngym.agents.types import Action, Tokens
 from turngym.envs.messages import Message, system
@@ -53,6 +56,18 @@ class ChatAgent:
     def name(self) -> str:
         """The spec that names it."""
         return self._name
+
+    def describe(self) -> Mapping[str, Any]:
+        """What decides how it plays: sampling, prompt, template, weights."""
+        renderer = self.renderer
+        return {
+            "sampling": asdict(self.sampling),
+            "system_prompt": self.system_prompt,
+            "renderer": renderer.name,
+            "template": renderer.describe().get("template"),
+            "stop_ids": sorted(renderer.stop_ids),
+            "engine": description(self.engine),
+        }
 
     def start(self, episode: EpisodeStart) -> ChatPlayer:
         """A player for one new episode."""
@@ -167,6 +182,17 @@ class ChatPlayer:
         return self._next
 
     def _new_context(self, messages: tuple[Message, ...]) -> _Context:
+        try:
+            return self._rendered(messages)
+        except AgentError:
+            raise
+        except Exception as error:  # a renderer is foreign code: what it raises is no doing of the policy's
+            raise TemplateError(
+                f"the renderer {self._agent.renderer.name} cannot encode this conversation "
+                f"({type(error).__name__}: {error}): change the messages, or choose another renderer"
+            ) from error
+
+    def _rendered(self, messages: tuple[Message, ...]) -> _Context:
         renderer = self._agent.renderer
         first = self._turn_count == 0
         said = self._opening(messages) if first else messages

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from turngym.agents.chat import ChatAgent
 from turngym.agents.engines.hf import HFEngine
-from turngym.agents.models import load_model
+from turngym.agents.models import LoadedModel, load_model
+from turngym.agents.models.loading import end_ids
 from turngym.agents.protocols import Sampling
 from turngym.agents.rendering import choose_renderer
 
@@ -38,14 +38,12 @@ def local_agent(
     loaded = load_model(model, device=device, dtype=dtype, seed=seed)
     loaded.model.eval()
     engine = HFEngine(loaded.model, max_context=max_context, slots=slots)
-    stop_ids = stop_ids_of(loaded.model)
+    stop_ids = stop_ids_of(loaded)
     chosen = choose_renderer(loaded.tokenizer, renderer=renderer, stop_ids=stop_ids)
     return ChatAgent(engine, chosen, sampling, name=name, system_prompt=system_prompt)
 
 
-def stop_ids_of(model: Any) -> Iterable[int]:
-    """What the model's generation config calls the end."""
-    end = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    if end is None:
-        return ()
-    return (end,) if isinstance(end, int) else tuple(end)
+def stop_ids_of(loaded: LoadedModel) -> Iterable[int]:
+    """What the model's generation config and its tokenizer call the end: what a saved copy of it will say too."""
+    config = getattr(loaded.model, "generation_config", None)
+    return end_ids(getattr(config, "eos_token_id", None), loaded.tokenizer)

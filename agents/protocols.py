@@ -72,7 +72,10 @@ class Player(Protocol):
 
 
 class Agent(Protocol):
-    """Something that can play episodes, many at once."""
+    """Something that can play episodes, many at once.
+
+    One whose name does not say all that decides how it plays has a method `describe` too (`description.py`).
+    """
 
     @property
     def name(self) -> str:
@@ -169,7 +172,7 @@ class Engine(Protocol):
 
 
 class Renderer(Protocol):
-    """Messages to token ids and back, for one chat template."""
+    """Messages to token ids and back, for one chat template. What it cannot render or encode is a TemplateError."""
 
     @property
     def name(self) -> str:

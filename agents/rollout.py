@@ -2,13 +2,16 @@
 
 Limits of the runner truncate; what the environment says ends the episode terminates; an exception fails it
 and names the guilty party (`failures.py`). Whatever happens, what was seen so far is in the trajectory.
+
+When the wall time is over, the episode is truncated, whoever has the word: the agent decides how many turns it
+takes. But if a single reset or step of the environment, the one in progress included, took more than half of that
+time, then it hung: that is infrastructure's failure and no score of the agent's (law 10).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
@@ -20,7 +23,7 @@ from turngym.agents.failures import Side, failure
 from turngym.agents.limits import Limits
 from turngym.agents.protocols import Agent, EpisodeStart, NoiseKey, Player
 from turngym.agents.types import Action, Outcome, Trajectory, Turn
-from turngym.envs.errors import InvalidReward
+from turngym.envs.figures import checked_figures, checked_metrics, checked_reward
 from turngym.envs.messages import Message, ToolSpec
 from turngym.envs.tasks import Task
 
@@ -28,6 +31,8 @@ _log = logging.getLogger(__name__)
 
 _NO_LIMITS = Limits()
 _TERMINATED = Outcome("completed", "terminated")
+_HUNG_SHARE = 0.5
+"""A reset or step that takes more than this share of the wall time hung."""
 
 
 async def rollout(
@@ -74,8 +79,8 @@ class _Episode:
     """What has been seen of an episode so far, so that any exit can make a trajectory of it."""
 
     __slots__ = (
-        "acting", "agent", "anchor", "driver", "info", "limits", "metrics", "noise", "pending", "player",
-        "prompt", "seed", "started", "task", "turns", "unanswered",
+        "acting", "agent", "anchor", "asked_env", "driver", "info", "limits", "longest_env_s", "metrics", "noise",
+        "pending", "player", "prompt", "seed", "started", "task", "turns", "unanswered",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +94,9 @@ class _Episode:
         self.limits = limits
         self.started = perf_counter()
         self.acting: Side = "env"
+        # When the environment last got the word, and the most seconds that it kept it.
+        self.asked_env = self.started
+        self.longest_env_s = 0.0
         self.player: Player | None = None
         self.prompt: tuple[Message, ...] = ()
         self.info: Mapping[str, Any] = {}
@@ -129,6 +137,7 @@ class _Episode:
         player = self.player = self._start_player()
         limits = self.limits
         deadline = self.started + limits.max_seconds
+        source = self.driver.env_id
         while True:
             self.acting = "agent"
             new = self.pending or ()
@@ -139,35 +148,37 @@ class _Episode:
                 return Outcome("truncated", "tokens")
             asked = perf_counter()
             if asked >= deadline:  # an agent and an environment that never wait give the clock no chance
-                return Outcome("truncated", "time")
+                return self._out_of_time()
             action = await player.act(new, max_tokens=None if size is None else limits.max_tokens - size)
             answered = perf_counter()
             self.pending, self.unanswered = None, (action, answered - asked)
             if action.finish_reason == "length":  # a cut message means something else than the whole one
                 return Outcome("truncated", "tokens")
 
-            self.acting = "env"
+            self.acting, self.asked_env = "env", answered
             observation, reward, terminated, truncated, info = await self.driver.step(action.message)
+            env_s = self._env_answered()
             self.turns.append(
                 Turn(
                     action,
                     _messages(observation),
-                    _finite("reward", reward),
-                    _figures(info.get("reward_components")),
+                    checked_reward(reward, source),
+                    checked_figures(info.get("reward_components"), source),
                     self.anchor,
                     answered - asked,
-                    perf_counter() - answered,
+                    env_s,
                 )
             )
             self.pending, self.unanswered = self.turns[-1].observation, None
             self.anchor = info.get("anchor")
             if terminated or truncated:  # where a foreign wrapper sets both, `terminated` wins (law 6)
-                self.metrics = _figures(info.get("metrics"))
+                self.metrics = checked_metrics(info.get("metrics"), source)
                 return _TERMINATED if terminated else Outcome("truncated", "env")
 
     async def _reset(self, clock: asyncio.Timeout) -> None:
         options = None if self.task is None else {"task": self.task}
         observation, info = await self.driver.reset(seed=self.seed, options=options)
+        self._env_answered()
         self.prompt = self.pending = _messages(observation)
         self.info = info
         self.anchor = info.get("anchor")
@@ -184,9 +195,23 @@ class _Episode:
     def _tools(self) -> tuple[ToolSpec, ...]:
         return tuple(self.info.get("tools", ()))
 
+    def _env_answered(self) -> float:
+        """Note how long the environment had the word, in seconds."""
+        env_s = perf_counter() - self.asked_env
+        self.longest_env_s = max(self.longest_env_s, env_s)
+        return env_s
+
     def _out_of_time(self) -> Outcome:
+        limit_s = self.limits.max_seconds
         if self.player is None:  # the agent never had the word: no score of its own (law 10)
-            return Outcome("failed", "infrastructure", f"no reset within {self.limits.max_seconds:g} s")
+            return Outcome("failed", "infrastructure", f"no reset within {limit_s:g} s")
+        if self.acting == "env":
+            self._env_answered()
+        if self.longest_env_s > _HUNG_SHARE * limit_s:
+            hung = f"one reset or step of the environment took {self.longest_env_s:.3g} of the {limit_s:g} s"
+            return Outcome(
+                "failed", "infrastructure", f"{hung} of an episode: it hangs, or max_seconds is too little"
+            )
         return Outcome("truncated", "time")
 
     def _failed(self, error: BaseException) -> Outcome:
@@ -246,20 +271,3 @@ def _messages(observation: Any) -> tuple[Message, ...]:
         if not isinstance(message, Message):
             raise TypeError(f"an observation is a tuple of messages; it holds a {type(message).__name__}")
     return messages
-
-
-def _finite(name: str, value: Any) -> float:
-    number = float(value)
-    if not math.isfinite(number):
-        raise InvalidReward(f"{name} is {number}: rewards must be finite numbers")
-    return number
-
-
-def _figures(figures: Mapping[str, Any] | None) -> Mapping[str, float]:
-    """Named figures as floats. NaN means that a figure was not computed, so its name is left out."""
-    if not figures:
-        return {}
-    numbers = {name: float(value) for name, value in figures.items()}
-    if math.isfinite(sum(numbers.values())):
-        return numbers
-    return {name: _finite(name, value) for name, value in numbers.items() if not math.isnan(value)}

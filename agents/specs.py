@@ -7,6 +7,7 @@ make_agent("hf:runs/demo/checkpoint", "turngym/Calculator-v0", sampling=Sampling
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from turngym.agents.errors import BadSpec
@@ -60,6 +61,11 @@ def make_agent(
     """
     if not spec.startswith("hf:") and spec not in BUILT_IN_MODELS:
         return _policy_agent(spec, env_id, env_kwargs or {})
+    model = spec.removeprefix("hf:")
+    try:
+        Path(model).expanduser()
+    except RuntimeError as error:
+        raise BadSpec(f"no agent {spec!r}: {model.partition('/')[0]} is nobody's home folder here") from error
     try:
         from turngym.agents.local import local_agent
     except ModuleNotFoundError as error:
@@ -67,7 +73,7 @@ def make_agent(
             f'the agent {spec!r} needs {error.name}: pip install "turngym[train]"'
         ) from error
     return local_agent(
-        spec.removeprefix("hf:"),
+        model,
         name=spec,
         sampling=sampling,
         system_prompt=system_prompt,

@@ -25,7 +25,8 @@ from typing import Any, ClassVar, NoReturn, Self
 import gymnasium
 
 from turngym.envs import faces
-from turngym.envs.errors import ContractError, EpisodeOver, InvalidReward, UnknownTask
+from turngym.envs.errors import ContractError, EpisodeOver, UnknownTask
+from turngym.envs.figures import checked_metrics, checked_reward
 from turngym.envs.messages import Message, ToolSpec, tool_result
 from turngym.envs.policies import ReferencePolicy, default_policies
 from turngym.envs.spaces import ActionSpace, MessagesSpace, as_action
@@ -174,7 +175,8 @@ class Env(gymnasium.Env[Observation, Any]):
         Raises:
             InvalidAction: not an assistant message.
             EpisodeOver: no episode is running.
-            InvalidReward: a reward is not a finite number in its range.
+            InvalidReward: a reward is not a finite number in its range, or a metric is out of bounds (`success`
+                is a share).
             GradingError: the verifier failed; the episode has no score.
         """
         raise ContractError(f"{type(self).__name__} writes neither step nor astep")
@@ -285,17 +287,10 @@ class Env(gymnasium.Env[Observation, Any]):
         observation = self._checked_messages(observation)
         if message.tool_calls and not self.tools:
             observation = (*_no_tools(message), *observation)
-        try:
-            reward = float(reward)
-        except (TypeError, ValueError):
-            reward = math.nan
-        if not math.isfinite(reward):
-            raise InvalidReward(
-                f"{self.id}: step returned the reward {result[1]!r}, which is not a finite number"
-            )
+        reward = checked_reward(reward, self.id)
         info.setdefault("reward_components", {})
         if terminated or truncated:
-            info.setdefault("metrics", {})
+            checked_metrics(info.setdefault("metrics", {}), self.id)
             self._phase = _Phase.OVER
         else:
             self._phase = _Phase.RUNNING

@@ -4,8 +4,9 @@ EnvError(Exception)
 ├── UnknownEnv(KeyError)          no environment of that id; names the nearest ones
 ├── UnknownTask(KeyError)         the task set has no such id or split
 ├── UnknownPolicy(KeyError)       the environment has no reference policy of that name
+├── UnknownArgument(TypeError)    the environment takes no argument of that name; names those that it takes
 ├── ContractError(TypeError)      an environment is written wrongly: untyped tool, both faces, no 5-tuple
-├── InvalidReward(ValueError)     a reward was NaN, infinite or outside its declared range
+├── InvalidReward(ValueError)     a reward or metric was not finite, or outside of its range
 ├── InvalidAction(TypeError)      `step` got something that is not an assistant message
 ├── EpisodeOver(RuntimeError)     `step` after the end, or before `reset`
 ├── MissingExtra(ImportError)     an optional library is not installed; names the extra
@@ -41,12 +42,16 @@ class UnknownPolicy(EnvError, KeyError):
         return str(self.args[0])
 
 
+class UnknownArgument(EnvError, TypeError):
+    """The environment takes no argument of that name."""
+
+
 class ContractError(EnvError, TypeError):
     """The author of an environment broke the contract; said as early as it can be noticed."""
 
 
 class InvalidReward(EnvError, ValueError):
-    """A reward function returned something that is not a finite number in its declared range."""
+    """A reward or a metric is not a finite number in its range."""
 
 
 class InvalidAction(EnvError, TypeError):

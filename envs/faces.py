@@ -15,9 +15,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from turngym.envs import async_bridge
-from turngym.envs.async_bridge import run_inline
 from turngym.envs.errors import ContractError
+from turngym.sandboxes import async_bridge
+from turngym.sandboxes.async_bridge import run_inline
 
 FACES = ("reset", "step", "close")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.metadata
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from gymnasium.envs import registration
 from gymnasium.envs.registration import EnvSpec
 
 from turngym.envs.env import Env, policies_of
-from turngym.envs.errors import ContractError, UnknownEnv, UnknownPolicy
+from turngym.envs.errors import ContractError, EnvError, UnknownArgument, UnknownEnv, UnknownPolicy
 from turngym.envs.policies import ReferencePolicy
 
 ENTRY_POINTS = "turngym.envs"
@@ -126,7 +127,7 @@ def register(
     return None
 
 
-def make(id: str, *, split: str | None = None, **kwargs: Any) -> Env:
+def make(id: str, /, *, split: str | None = None, **kwargs: Any) -> Env:
     """Make an environment: the bare one, without Gymnasium's wrappers (`gymnasium.make` adds those).
 
     Args:
@@ -137,12 +138,20 @@ def make(id: str, *, split: str | None = None, **kwargs: Any) -> Env:
 
     Raises:
         UnknownEnv: no such id; names the nearest ones.
+        UnknownArgument: the environment takes no argument of that name; names those that it takes.
         ContractError: the id names something that is no turngym environment.
+        Exception: whatever the environment itself raises.
     """
     known = spec(id)
     if split is not None:
         kwargs["split"] = split
-    env = gymnasium.make(known, disable_env_checker=True, max_episode_steps=-1, **kwargs).unwrapped
+    try:
+        env = gymnasium.make(known, disable_env_checker=True, max_episode_steps=-1, **kwargs).unwrapped
+    except TypeError as error:
+        _check_arguments(known, kwargs)
+        if isinstance(error.__cause__, TypeError):  # Gymnasium repeats the environment's in its own words
+            raise error.__cause__ from None
+        raise
     if not isinstance(env, Env):
         raise ContractError(
             f"{known.id} is a plain Gymnasium environment, not one of turngym's: use gymnasium.make"
@@ -158,7 +167,7 @@ def spec(id: str) -> EnvSpec:
     """
     module, _, name = id.rpartition(":")
     if module:
-        importlib.import_module(module)
+        _import(module, id)
     found = _find(name)
     if found is None:
         load_plugins()
@@ -174,7 +183,7 @@ def list_envs() -> tuple[EnvListing, ...]:
     return tuple(_listing(id) for id in sorted(_details) if id in registration.registry)
 
 
-def reference_policy(env_id: str, name: str, **kwargs: Any) -> ReferencePolicy:
+def reference_policy(env_id: str, name: str, /, **kwargs: Any) -> ReferencePolicy:
     """A player without a model: "expert", "null", "random", or another that the environment has.
 
     Args:
@@ -217,6 +226,51 @@ def load_plugins() -> None:
             )
 
 
+def what_went_wrong(what: str, error: Exception) -> str:
+    """What failed and why, in one line. An error of ours says both itself; an author's may be of any kind."""
+    if isinstance(error, EnvError):
+        return str(error)
+    text = " ".join(str(error).split())
+    return f"{what}: {type(error).__name__}" + (f": {text}" if text else "")
+
+
+def _import(module: str, id: str) -> None:
+    try:
+        importlib.import_module(module)
+    except EnvError:
+        raise
+    except Exception as error:
+        what = f"no environment {id!r}: the module {module!r} cannot be imported"
+        raise UnknownEnv(what_went_wrong(what, error)) from error
+
+
+def _check_arguments(known: EnvSpec, kwargs: Mapping[str, Any]) -> None:
+    """Find the arguments that an environment does not take."""
+    taken = _arguments(known)
+    unknown = [name for name in kwargs if taken is not None and name not in taken]
+    if not unknown or taken is None:
+        return
+    near = difflib.get_close_matches(unknown[0], taken, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(taken) or 'none'}"
+    raise UnknownArgument(f"{known.id} takes no argument {unknown[0]!r}; {hint}")
+
+
+def _arguments(known: EnvSpec) -> tuple[str, ...] | None:
+    """Names of the arguments of an environment, those that it hands on to its base classes included; None if it
+    takes any."""
+    point = known.entry_point
+    maker: Any = registration.load_env_creator(point) if isinstance(point, str) else point
+    is_class = inspect.isclass(maker)
+    bases = [base for base in maker.__mro__ if "__init__" in vars(base)] if is_class else []
+    names: list[str] = []
+    for function in [base.__init__ for base in bases] or [maker]:
+        parameters = list(inspect.signature(function).parameters.values())[is_class:]  # without self
+        names += [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        if all(p.kind is not p.VAR_KEYWORD for p in parameters):
+            return tuple(dict.fromkeys(names))
+    return None
+
+
 def _find(name: str) -> EnvSpec | None:
     if name in registration.registry:
         return registration.registry[name]
@@ -246,14 +300,12 @@ def _listing(id: str) -> EnvListing:
     details = _details[id]
     try:
         env = make(id)
+        doc = (type(env).__doc__ or "").strip().partition("\n")[0]
+        kind, summary = details.kind or env.kind, details.summary or doc
+        listing = EnvListing(id, kind, summary, env.tasks.splits, env.max_turns, details.extras)
+        env.close()
     except Exception as error:  # noqa: BLE001 (one that cannot be made here is listed with the reason)
-        problem = f"{type(error).__name__}: {error}"
-        return EnvListing(
-            id, details.kind or "", details.summary or "", extras=details.extras, problem=problem
-        )
-    doc = (type(env).__doc__ or "").strip().partition("\n")[0]
-    listing = EnvListing(
-        id, details.kind or env.kind, details.summary or doc, env.tasks.splits, env.max_turns, details.extras
-    )
-    env.close()
+        kind, summary = details.kind or "", details.summary or ""
+        problem = what_went_wrong("could not be made", error)
+        return EnvListing(id, kind, summary, extras=details.extras, problem=problem)
     return listing

@@ -100,6 +100,57 @@ def draw(tasks: TaskSet, split: str, seed: int) -> Task:
     return tasks.at(split, index)
 
 
+@runtime_checkable
+class KnowsSplits(Protocol):
+    """A task set that can tell the split of an id without listing its tasks."""
+
+    def split_of(self, task_id: str) -> str:
+        """Name of the split that the task of that id is in.
+
+        Raises:
+            UnknownTask: no task of that id.
+        """
+        ...
+
+
+def split_of(tasks: TaskSet, task_id: str) -> str:
+    """Name of the split that a task is in.
+
+    A task set says it itself (`KnowsSplits`), or its sized splits are searched; what is in none of them is in
+    the endless one.
+
+    Raises:
+        UnknownTask: no task of that id, or there are several endless splits and nobody to tell which.
+    """
+    if isinstance(tasks, KnowsSplits):
+        return tasks.split_of(task_id)
+    tasks.get(task_id)
+    endless = [split for split in tasks.splits if tasks.size(split) is None]
+    for split in tasks.splits:
+        if split not in endless and any(task.id == task_id for task in iterate(tasks, split)):
+            return split
+    if len(endless) != 1:
+        raise UnknownTask(
+            f"nobody can tell the split of task {task_id!r}: give the task set a method split_of(task_id)"
+        )
+    return endless[0]
+
+
+def get_from(tasks: TaskSet, split: str, task_id: str) -> Task:
+    """The task of that id, if it is in that split: training never meets a task of the test split by its name.
+
+    Raises:
+        UnknownTask: no such split, no task of that id, or one of another split.
+    """
+    _check_split(tasks, split)
+    home = split_of(tasks, task_id)
+    if home != split:
+        raise UnknownTask(
+            f"task {task_id!r} is not in split {split!r} but in {home!r}: name another task, or that split"
+        )
+    return tasks.get(task_id)
+
+
 def _check_split(tasks: TaskSet, split: str) -> None:
     if split not in tasks.splits:
         raise UnknownTask(f"no split {split!r}; this task set has {', '.join(tasks.splits)}")
@@ -111,6 +162,7 @@ class ListTasks:
     def __init__(self, **splits: Iterable[Task]) -> None:
         self._splits: dict[str, tuple[Task, ...]] = {name: tuple(tasks) for name, tasks in splits.items()}
         self._by_id: dict[str, Task] = {}
+        self._split_of: dict[str, str] = {}
         seen: dict[str, str] = {}
         for name, tasks in self._splits.items():
             for task in tasks:
@@ -121,6 +173,7 @@ class ListTasks:
                         f"task {task.id!r} is in the splits {seen[task.content_hash]!r} and {name!r}"
                     )
                 self._by_id[task.id] = task
+                self._split_of[task.id] = name
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -145,6 +198,11 @@ class ListTasks:
         if task_id not in self._by_id:
             raise UnknownTask(f"no task {task_id!r} in this task set")
         return self._by_id[task_id]
+
+    def split_of(self, task_id: str) -> str:
+        """Name of the split that the task of that id is in."""
+        self.get(task_id)
+        return self._split_of[task_id]
 
 
 class GeneratedTasks:
@@ -196,7 +254,18 @@ class GeneratedTasks:
 
     def get(self, task_id: str) -> Task:
         """The task of that id, such as `test-17`."""
+        return self.at(*self._place(task_id))
+
+    def split_of(self, task_id: str) -> str:
+        """Name of the split that the task of that id is in."""
+        split, index = self._place(task_id)
+        self.at(split, index)  # whether there is one of that number
+        return split
+
+    def _place(self, task_id: str) -> tuple[str, int]:
+        """Split and number of an id, which has one spelling: test-17, never test-017."""
         split, _, index = task_id.rpartition("-")
-        if split not in self._sizes or not index.isdecimal():
-            raise UnknownTask(f"no task {task_id!r}: ids look like {self.splits[0]}-0")
-        return self.at(split, int(index))
+        is_number = index.isdecimal() and len(index) < 19
+        if split in self._sizes and is_number and task_id == f"{split}-{int(index)}":
+            return split, int(index)
+        raise UnknownTask(f"no task {task_id!r}: ids look like {self.splits[0]}-0")

@@ -83,6 +83,20 @@ def decode(blob: bytes, tools: tuple[ToolSpec, ...]) -> Trajectory:
         raise ValueError(f"this is not a whole trajectory: {error}") from error
 
 
+def decode_error(blob: bytes) -> str | None:
+    """The error of the trajectory that `encode` was given, without the rest of it.
+
+    Raises:
+        ValueError: the blob is damaged.
+    """
+    try:
+        (length,) = _LENGTH.unpack_from(blob)
+        _, _, error = _read(blob[_LENGTH.size : _LENGTH.size + length])["outcome"]
+    except (struct.error, KeyError, TypeError, IndexError) as problem:
+        raise ValueError(f"this is not a whole trajectory: {problem}") from problem
+    return None if error is None else str(error)
+
+
 def encode_tools(tools: Sequence[ToolSpec]) -> bytes:
     """Tool descriptions as JSON."""
     return _write([tool.wire() for tool in tools])

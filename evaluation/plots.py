@@ -87,12 +87,13 @@ def _draw(
         ]
         if shown:
             means = [interval.mean for _, interval in shown]
+            # Never negative, which the library refuses: a store may hold figures from before they were checked.
             below = [
-                interval.mean - (interval.mean if interval.low is None else interval.low)
+                max(0.0, interval.mean - (interval.mean if interval.low is None else interval.low))
                 for _, interval in shown
             ]
             above = [
-                (interval.mean if interval.high is None else interval.high) - interval.mean
+                max(0.0, (interval.mean if interval.high is None else interval.high) - interval.mean)
                 for _, interval in shown
             ]
             axis.errorbar(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, TextIO, cast
 
 from rich.console import Console
 from rich.progress import (
@@ -40,20 +42,52 @@ ProgressCallback = Callable[[EvalProgress], None]
 """Told a few times a second, and once at the end."""
 
 
+def can_be_drawn_on(stream: TextIO) -> bool:
+    """True for a terminal that understands control codes, unless the person does without (NO_COLOR).
+
+    What a stream is decides, not what FORCE_COLOR or a CI service asks for: those want colours in a log, and no
+    bar that is drawn a thousand times.
+    """
+    is_dumb = os.environ.get("TERM", "").lower() in ("dumb", "unknown")
+    return stream.isatty() and not is_dumb and not os.environ.get("NO_COLOR")
+
+
+def forgiving(stream: TextIO) -> TextIO:
+    """The stream, except that what cannot be written is dropped: nothing ends because its terminal was closed."""
+    return cast(TextIO, _Forgiving(stream))
+
+
+class _Forgiving:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 @contextlib.contextmanager
 def progress_bar(description: str) -> Iterator[ProgressCallback | None]:
-    """A bar on standard error while the block runs; None (no bar) where that is not a terminal."""
-    if not sys.stderr.isatty():
+    """A bar on standard error while the block runs; None (no bar) where none can be drawn."""
+    if not can_be_drawn_on(sys.stderr):
         yield None
         return
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[figures]}"),
+        TextColumn("{task.fields[figures]}", markup=False),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=Console(file=forgiving(sys.stderr)),
     )
     with bar:
         line = bar.add_task(description, total=None, figures="")

@@ -43,6 +43,8 @@ class EpisodeSummary:
     """Sampled tokens; 0 for agents without tokens."""
     wall_s: float
     """Wall time in seconds."""
+    error: str | None = None
+    """One line of the error of an episode that failed. It has no column: it is in the trajectory."""
 
     @property
     def key(self) -> tuple[str, int, str, int]:
@@ -64,11 +66,15 @@ class EpisodeSummary:
         )  # fmt: skip
 
     @classmethod
-    def of_row(cls, row: Sequence[Any]) -> EpisodeSummary:
-        """The summary whose columns these are."""
+    def of_row(cls, row: Sequence[Any], error: str | None) -> EpisodeSummary:
+        """The summary whose columns these are, and its error.
+
+        Raises:
+            ValueError: the columns are damaged.
+        """
         phase, step, task_id, sample, group, tags, *figures = row
         labels = tuple(json.loads(tags)) if tags != "[]" else ()
-        return cls(phase, step, task_id, sample, group, labels, *figures)
+        return cls(phase, step, task_id, sample, group, labels, *(*figures, error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +123,7 @@ def summarise(
         turns=len(trajectory.turns),
         action_tokens=trajectory.action_token_count(),
         wall_s=trajectory.wall_s,
+        error=outcome.error,
     )
 
 

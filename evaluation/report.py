@@ -5,12 +5,19 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from turngym.evaluation.metrics import Interval, Moments, mean, proportion
 from turngym.evaluation.records import EpisodeSummary
 from turngym.evaluation.store import RunStore
+from turngym.evaluation.text import plain
+
+ERRORS_SHOWN: Final = 3
+"""How many different errors a report names."""
+_ERRORS_KEPT: Final = 256  # what no two episodes share, such as a port number, must not fill the memory
+_ERROR_LENGTH: Final = 200
 
 
 class _Record(BaseModel):
@@ -59,6 +66,8 @@ class EvalReport(_Record):
     """Episodes that failed, by the guilty party."""
     unscored: int
     """Failures that are not the agent's: excluded from every mean."""
+    errors: dict[str, int] = {}
+    """The most common errors of the episodes that failed, and how many had each; the most common first."""
     retried: int
     """Episodes that took more than one environment."""
     tags: dict[str, TagReport]
@@ -87,6 +96,7 @@ class EvalReport(_Record):
             lines.append(
                 f"  excluded  {self.unscored} episodes failed through no fault of the agent: in no mean"
             )
+        lines += self._errors()
         if self.retried:
             lines.append(f"  retried   {self.retried} episodes needed a fresh environment")
         for tag, part in sorted(self.tags.items()):
@@ -97,6 +107,14 @@ class EvalReport(_Record):
             lines.append(f"  stored in {self.folder}")
         return "\n".join(lines)
 
+    def _errors(self) -> list[str]:
+        """A line for each error that is named, and one for the others."""
+        named = [f"{count} × {error}" for error, count in self.errors.items()]
+        others = sum(self.failed.values()) - sum(self.errors.values())
+        if named and others:
+            named.append(f"{others} × other errors")
+        return [f"  {'errors' if not number else '':<9} {line}" for number, line in enumerate(named)]
+
     def _outcomes(self) -> str:
         parts = [f"{self.completed} completed"]
         for what, causes in (("truncated", self.truncated), ("failed", self.failed)):
@@ -106,14 +124,53 @@ class EvalReport(_Record):
         return ", ".join(parts)
 
 
+def config_key(phase: str, step: int) -> str:
+    """Where a store keeps what an evaluation was started with."""
+    return f"config/{phase}/{step}"
+
+
+def report_key(phase: str, step: int) -> str:
+    """Where a store keeps the report of a finished evaluation."""
+    return f"report/{phase}/{step}"
+
+
+def stored_report(store: RunStore, phase: str, step: int) -> EvalReport | None:
+    """The report of an evaluation that a store keeps; None if it has not finished.
+
+    Raises:
+        NotAStore: it is damaged.
+    """
+    key = report_key(phase, step)
+    report = store.get_meta(key)
+    try:
+        return None if report is None else EvalReport.model_validate(report)
+    except ValidationError as error:
+        raise store.damaged(key) from error
+
+
 def stored_reports(store: RunStore) -> dict[str, list[EvalReport]]:
-    """The reports of finished evaluations that a store keeps, by phase, in order of steps."""
+    """The reports of finished evaluations that a store keeps, by phase, in order of steps.
+
+    Raises:
+        NotAStore: one is damaged.
+    """
     found: dict[str, list[EvalReport]] = {}
     for phase, step in store.phases():
-        report = store.get_meta(f"report/{phase}/{step}")
+        report = stored_report(store, phase, step)
         if report is not None:
-            found.setdefault(phase, []).append(EvalReport.model_validate(report))
+            found.setdefault(phase, []).append(report)
     return found
+
+
+def forget_evaluations(store: RunStore, min_step: int) -> None:
+    """Forget all evaluations from a step on: episodes, figures, options and reports."""
+    for phase in {phase for phase, _ in store.phases() if phase.startswith("eval/")}:
+        store.delete_episodes(phase, min_step)
+        store.delete_metrics(phase, min_step)
+    for kind in ("config", "report"):
+        for key in store.meta_keys(f"{kind}/eval/"):
+            if int(key.rpartition("/")[2]) >= min_step:
+                store.delete_meta(key)
 
 
 @dataclass(slots=True)
@@ -142,6 +199,7 @@ class Tally:
         self._all = _Part()
         self._tags: dict[str, _Part] = {}
         self._outcomes: Counter[tuple[str, str]] = Counter()
+        self._errors: Counter[str] = Counter()
         self._no_success = False
         self.tasks = 0
         self.episodes = 0
@@ -162,6 +220,8 @@ class Tally:
         self.turns += episode.turns
         self.retried += episode.attempts > 1
         self._outcomes[episode.kind, episode.cause] += 1
+        if episode.kind == "failed":
+            self._count_error(episode.error or "without a message")
         if episode.reward is not None:
             task.scored += 1
             task.reward += episode.reward
@@ -212,6 +272,7 @@ class Tally:
             truncated={cause: count for (kind, cause), count in outcomes.items() if kind == "truncated"},
             failed={cause: count for (kind, cause), count in outcomes.items() if kind == "failed"},
             unscored=self.episodes - scored,
+            errors=self._common_errors(),
             retried=self.retried,
             tags={tag: self._tag_report(part) for tag, part in settled._tags.items()},
             new_episodes=new_episodes,
@@ -219,6 +280,16 @@ class Tally:
             turns_per_s=new_turns / wall_s if wall_s > 0 else 0.0,
             folder=folder,
         )
+
+    def _count_error(self, error: str) -> None:
+        text = plain(error)
+        text = text if len(text) <= _ERROR_LENGTH else f"{text[:_ERROR_LENGTH]}…"
+        if text in self._errors or len(self._errors) < _ERRORS_KEPT:
+            self._errors[text] += 1
+
+    def _common_errors(self) -> dict[str, int]:
+        by_count = sorted(self._errors.items(), key=lambda item: (-item[1], item[0]))
+        return dict(by_count[:ERRORS_SHOWN])
 
     def _tag_report(self, part: _Part) -> TagReport:
         return TagReport(

@@ -11,6 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
+from turngym.agents.description import description
 from turngym.agents.driver import EnvDriver
 from turngym.agents.limits import Limits
 from turngym.agents.protocols import Agent, NoiseKey
@@ -22,7 +23,7 @@ from turngym.evaluation.database import explained
 from turngym.evaluation.errors import RunExists, RunMismatch
 from turngym.evaluation.progress import EvalProgress, ProgressCallback, progress_bar
 from turngym.evaluation.records import EpisodeSummary, summarise
-from turngym.evaluation.report import EvalReport, Tally
+from turngym.evaluation.report import EvalReport, Tally, config_key, report_key
 from turngym.evaluation.selection import count_tasks, select_tasks
 from turngym.evaluation.store import STORE_NAME, RunStore
 
@@ -61,7 +62,7 @@ async def aevaluate(
         split: which tasks.
         tasks: the most tasks; None for all of a sized split.
         samples: episodes of each task.
-        task_ids: play exactly these tasks.
+        task_ids: play exactly these tasks of the split.
         tags: play only tasks with one of these tags.
         out: folder for the run store and the report; None keeps nothing.
         store: an open run store to use instead of `out`.
@@ -71,14 +72,15 @@ async def aevaluate(
         limits: of each episode.
         retries: fresh attempts after a failure that is not the agent's.
         seed: decides the environment's and the agent's randomness, episode by episode.
-        resume: go on with the evaluation that the store holds, if it was started with the same options.
+        resume: go on with the evaluation that the store holds, if it was started with the same options and by the
+            same policy: an agent that describes itself must say the same (sampling, prompt, template, weights).
         progress: True for a bar (if standard error is a terminal), or a function that is told.
         env_kwargs: further arguments of the environment.
 
     Raises:
         UnknownEnv, UnknownTask, BadSpec: there is no such environment, split, task or agent.
         RunExists: the store holds this evaluation already, and `resume` is False.
-        RunMismatch: the store holds an evaluation with other options.
+        RunMismatch: the store holds an evaluation with other options, or of another policy.
         StoreError: the store failed; what was counted is stored.
     """
     if samples < 1:
@@ -88,13 +90,15 @@ async def aevaluate(
     make_env = _maker(env, split, env_kwargs or {})
     env_id, task_set = await _look_at(make_env)
     choice: dict[str, Any] = {"limit": tasks, "ids": task_ids, "tags": None if tags is None else sorted(tags)}
+    total = count_tasks(task_set, split, **choice) * samples
+    if concurrency > total > 0:
+        concurrency = total  # no room is made for what will never be played
     async with contextlib.AsyncExitStack() as stack:
         if isinstance(agent, str):
             agent = make_agent(
                 agent, env_id, env_kwargs=env_kwargs, max_context=limits.max_tokens, slots=concurrency
             )
             stack.push_async_callback(agent.close)
-        total = count_tasks(task_set, split, **choice) * samples
         if out is not None:
             store = stack.enter_context(RunStore(Path(out) / STORE_NAME))
         evaluation = _Evaluation(store, f"eval/{name or split}", step, samples, total)
@@ -105,7 +109,7 @@ async def aevaluate(
             "split": split,
         }
         config |= {"samples": samples, "seed": seed} | choice | dataclasses.asdict(limits)
-        evaluation.open(config, resume=resume)
+        evaluation.open(config, agent, resume=resume)
         show = (
             stack.enter_context(progress_bar(f"{env_id} {split}")) if progress is True else progress or None
         )
@@ -137,12 +141,12 @@ class _Evaluation:
         self._turns_before = 0
         self._began = perf_counter()
 
-    def open(self, config: dict[str, Any], *, resume: bool) -> None:
+    def open(self, config: dict[str, Any], agent: Agent, *, resume: bool) -> None:
         """Claim the phase and step for this evaluation, or go on with what is stored there."""
         if self._store is None:
             return
-        key = f"config/{self._phase}/{self._step}"
-        config = json.loads(json.dumps(config, default=str))
+        key = config_key(self._phase, self._step)
+        config = json.loads(json.dumps(config | {"policy": description(agent)}, default=str))
         stored = self._store.get_meta(key)
         if stored is None:
             self._store.set_meta(key, config)
@@ -152,11 +156,13 @@ class _Evaluation:
                 f"{self._store.path} holds an evaluation of {self._phase} already: "
                 "resume it (--resume), or choose another folder (--out)"
             )
-        if stored != config:
-            differing = [k for k in sorted(stored.keys() | config.keys()) if stored.get(k) != config.get(k)]
-            changes = ", ".join(f"{k} was {stored.get(k)!r} and is {config.get(k)!r} now" for k in differing)
+        if not isinstance(stored, dict):
+            raise self._store.damaged(key)
+        # Evaluations of before agents described themselves are compared by everything else.
+        changes = ", ".join(_changes({"policy": config["policy"]} | stored, config))
+        if changes:
             raise RunMismatch(
-                f"{self._store.path} holds an evaluation with other options ({changes}): "
+                f"{self._store.path} holds an evaluation with other options or of another policy ({changes}): "
                 "repeat its options to resume it, or choose another folder (--out)"
             )
         self._done = self._store.done(self._phase, self._step)
@@ -204,7 +210,7 @@ class _Evaluation:
             folder=None if folder is None else str(folder),
         )
         if self._store is not None:
-            self._store.set_meta(f"report/{self._phase}/{self._step}", report.model_dump())
+            self._store.set_meta(report_key(self._phase, self._step), report.model_dump())
         return report
 
     def _commit(self, batch: list[Finished]) -> list[EpisodeSummary]:
@@ -230,6 +236,16 @@ class _Evaluation:
             turns_per_s=(tally.turns - self._turns_before) / (perf_counter() - self._began),
             failed=tally.episodes - tally.scored,
         )
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any], within: str = "") -> Iterator[str]:
+    """What differs between two configurations, by name."""
+    for key in sorted(before.keys() | now.keys()):
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from _changes(old, new, f"{within}{key}.")
+        elif old != new:
+            yield f"{within}{key} was {old!r} and is {new!r} now"
 
 
 def _maker(env: str | MakeEnv, split: str, kwargs: Mapping[str, Any]) -> MakeEnv:

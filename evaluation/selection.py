@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from turngym.envs.tasks import Task, TaskSet, iterate
+from turngym.envs.tasks import Task, TaskSet, get_from, iterate
 
 _LOOKED_AT_PER_WANTED = 1000  # in an endless split, before giving up on a tag
 
@@ -21,13 +21,13 @@ def select_tasks(
 
     Args:
         tasks: the task set.
-        split: which split; not asked where `ids` are given.
+        split: which split.
         limit: the most tasks; None for all of a sized split.
-        ids: exactly these, in this order.
+        ids: exactly these of the split, in this order.
         tags: only tasks with at least one of these tags.
 
     Raises:
-        UnknownTask: no such id or split.
+        UnknownTask: no such split, or no such id in it.
         ValueError: an endless split without a limit, an id given twice, or no task at all.
     """
     if limit is not None and limit < 1:
@@ -35,7 +35,7 @@ def select_tasks(
     if ids is not None:
         if len(set(ids)) != len(ids):
             raise ValueError(f"a task id is given twice: {', '.join(ids)}")
-        candidates: Iterator[Task] = map(tasks.get, ids)
+        candidates: Iterator[Task] = (get_from(tasks, split, task_id) for task_id in ids)
     elif tags is None:
         candidates = iterate(tasks, split, limit)
     else:

@@ -31,6 +31,7 @@ _SUMMARY: Final = (
     "phase, step, task_id, sample, group_id, tags, kind, cause, attempts,"
     " reward, success, turns, action_tokens, wall_s"
 )
+_WITH_ERROR: Final = f"{_SUMMARY}, CASE kind WHEN 'failed' THEN trajectory END"
 _INSERT: Final = f"INSERT INTO episodes ({_SUMMARY}, toolset, trajectory) VALUES ({', '.join('?' * 16)})"
 
 
@@ -124,17 +125,20 @@ class RunStore:
     def episodes(self, phase: str | None = None, step: int | None = None) -> Iterator[StoredEpisode]:
         """Stream the episodes of a phase and step (None for all), by phase, step, task id and sample."""
         for toolset, blob, *row in self._rows(f"toolset, trajectory, {_SUMMARY}", phase, step):
-            summary = EpisodeSummary.of_row(row)
             try:
                 trajectory = codec.decode(blob, self._tools(toolset))
+                summary = EpisodeSummary.of_row(row, trajectory.outcome.error)
             except ValueError as error:
-                raise NotAStore(f"{self.path}: the episode {summary.key} is damaged: {error}") from error
+                raise self._damaged_episode(row, error) from error
             yield StoredEpisode(summary, trajectory)
 
     def summaries(self, phase: str | None = None, step: int | None = None) -> Iterator[EpisodeSummary]:
-        """Stream the figures of episodes without decoding them."""
-        for row in self._rows(_SUMMARY, phase, step):
-            yield EpisodeSummary.of_row(row)
+        """Stream the figures of episodes without decoding them; of those that failed, the error is read too."""
+        for *row, blob in self._rows(_WITH_ERROR, phase, step):
+            try:
+                yield EpisodeSummary.of_row(row, None if blob is None else codec.decode_error(blob))
+            except ValueError as error:
+                raise self._damaged_episode(row, error) from error
 
     def done(self, phase: str, step: int) -> set[tuple[str, int]]:
         """(task id, sample) of every episode that is stored for a phase and step."""
@@ -190,15 +194,51 @@ class RunStore:
                 "DELETE FROM metrics WHERE phase = ? AND step >= ?", (phase, min_step)
             ).rowcount
 
+    def last_step(self, phase: str) -> int | None:
+        """The last step of a phase that has figures; None if there is none."""
+        step: int | None = self._execute("SELECT MAX(step) FROM metrics WHERE phase = ?", (phase,))[0][0]
+        return step
+
     def set_meta(self, key: str, value: Any) -> None:
         """Commit a value (JSON data) under a name, replacing what was there."""
         with self._transaction():
             self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(value)))
 
     def get_meta(self, key: str) -> Any:
-        """The value under a name; None if there is none."""
+        """The value under a name; None if there is none.
+
+        Raises:
+            NotAStore: what is there is no JSON.
+        """
         rows = self._execute("SELECT value FROM meta WHERE key = ?", (key,))
-        return json.loads(rows[0][0]) if rows else None
+        try:
+            return json.loads(rows[0][0]) if rows else None
+        except (ValueError, TypeError) as error:
+            raise self.damaged(key) from error
+
+    def meta_keys(self, prefix: str) -> list[str]:
+        """The names that begin with a prefix, in order."""
+        rows = self._execute("SELECT key FROM meta ORDER BY key")
+        return [key for (key,) in rows if key.startswith(prefix)]
+
+    def delete_meta(self, key: str) -> None:
+        """Forget the value under a name, if there is one."""
+        with self._transaction():
+            self._db.execute("DELETE FROM meta WHERE key = ?", (key,))
+
+    def damaged(self, key: str) -> NotAStore:
+        """The error of a value that is not what was once stored under that name."""
+        return NotAStore(
+            f"{self.path} is damaged: what it keeps under {key!r} is not what was written. "
+            "Restore it from a copy, or choose another folder (--out)"
+        )
+
+    def _damaged_episode(self, row: Sequence[Any], error: ValueError) -> NotAStore:
+        phase, step, task_id, sample, *_ = row
+        return NotAStore(
+            f"{self.path}: the episode {(phase, step, task_id, sample)} is damaged ({error}). "
+            "Restore it from a copy, or choose another folder (--out)"
+        )
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from turngym.agents.types import Outcome, Trajectory
 from turngym.envs.messages import Message
 from turngym.evaluation.store import RunStore
+from turngym.evaluation.text import plain
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _MARGIN = " " * 11
 _LONGEST_NAME = 120
 
@@ -46,10 +46,10 @@ def _file_name(key: str) -> str:
 
 
 def _lines(trajectory: Trajectory) -> Iterator[str]:
-    task = f"task {_plain(trajectory.task_id)} · sample {trajectory.sample} · seed {trajectory.seed}"
-    yield f"{_plain(trajectory.env_id)} · {task}"
+    task = f"task {plain(trajectory.task_id)} · sample {trajectory.sample} · seed {trajectory.seed}"
+    yield f"{plain(trajectory.env_id)} · {task}"
     if trajectory.tools:
-        yield f"tools: {', '.join(_plain(tool.name) for tool in trajectory.tools)}"
+        yield f"tools: {', '.join(plain(tool.name) for tool in trajectory.tools)}"
     yield ""
     for message in trajectory.prompt:
         yield from _message(message)
@@ -63,7 +63,7 @@ def _lines(trajectory: Trajectory) -> Iterator[str]:
         for message in turn.observation:
             yield from _message(message)
         if turn.reward or turn.reward_components:
-            parts = ", ".join(f"{_plain(name)} {value:g}" for name, value in turn.reward_components.items())
+            parts = ", ".join(f"{plain(name)} {value:g}" for name, value in turn.reward_components.items())
             yield f"{'reward':>9}  {turn.reward:g}" + (f" ({parts})" if parts else "")
     yield "─" * 40
     yield " · ".join(_ending(trajectory))
@@ -72,14 +72,14 @@ def _lines(trajectory: Trajectory) -> Iterator[str]:
 def _message(message: Message) -> Iterator[str]:
     said: list[str] = []
     if message.reasoning_content:
-        said += ["(thinking)", *_plain(message.reasoning_content).split("\n"), "(says)"]
+        said += ["(thinking)", *plain(message.reasoning_content).split("\n"), "(says)"]
     if message.content:
-        said += _plain(message.content).split("\n")
+        said += plain(message.content).split("\n")
     for call in message.tool_calls:
-        said.append(f"→ {_plain(call.name) or '?'}({_plain(call.function.arguments)})")
+        said.append(f"→ {plain(call.name) or '?'}({plain(call.function.arguments)})")
         if call.parse_error is not None:
-            said.append(f"  malformed: {_plain(call.parse_error)}")
-    who = message.role if message.role != "tool" else _plain(message.name or "tool")
+            said.append(f"  malformed: {plain(call.parse_error)}")
+    who = message.role if message.role != "tool" else plain(message.name or "tool")
     for label, line in zip([who, *[""] * len(said)], said or ["(nothing)"], strict=False):
         yield f"{label:>9}  {line}".rstrip()
 
@@ -88,18 +88,13 @@ def _ending(trajectory: Trajectory) -> Iterator[str]:
     outcome: Outcome = trajectory.outcome
     yield f"{outcome.kind} ({outcome.cause})"
     if outcome.error is not None:
-        yield _plain(outcome.error)
+        yield plain(outcome.error)
     yield f"reward {trajectory.reward:g}" if outcome.scored else "not scored"
     for name, value in trajectory.metrics.items():
-        yield f"{_plain(name)} {value:g}"
+        yield f"{plain(name)} {value:g}"
     yield f"{len(trajectory.turns)} turns"
     if tokens := trajectory.action_token_count():
         yield f"{tokens} tokens"
     if trajectory.attempts > 1:
         yield f"{trajectory.attempts} attempts"
     yield f"{trajectory.wall_s:.2f} s"
-
-
-def _plain(text: str) -> str:
-    """The text with control characters, direction marks and lone surrogates written as escapes."""
-    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

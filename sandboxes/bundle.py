@@ -26,7 +26,10 @@ class Bundle:
     def create_module(self, spec): return None
     def exec_module(self, module):
         code = self.table[module.__name__]
-        if isinstance(code, str):
+        if isinstance(code, bytes):
+            import marshal
+            code = marshal.loads(code)
+        elif isinstance(code, str):
             code = compile(code, "<turngym>/" + module.__name__.rpartition(".")[2] + ".py", "exec", dont_inherit=True)
         if code is not None: exec(code, module.__dict__)
 """
@@ -40,7 +43,7 @@ import marshal, sys
 table = {}
 for name, source in eval(sys.stdin.buffer.read()).items():
     file = "<turngym>/" + name.rpartition(".")[2] + ".py"
-    table[name] = source and compile(source, file, "exec", dont_inherit=True)
+    table[name] = source and marshal.dumps(compile(source, file, "exec", dont_inherit=True))
 sys.stdout.buffer.write(marshal.dumps(table))
 """
 
@@ -72,7 +75,7 @@ if os.fork() == 0:
     table = eval(take(int.from_bytes(take(4), "big")).partition(b":")[2])
     for name, source in table.items():
         file = "<turngym>/" + name.rpartition(".")[2] + ".py"
-        table[name] = source and compile(source, file, "exec", dont_inherit=True)
+        table[name] = source and marshal.dumps(compile(source, file, "exec", dont_inherit=True))
     with open(outer, "wb") as pipe: pipe.write(marshal.dumps(table))
     os._exit(0)
 os.close(outer)

@@ -9,6 +9,7 @@ Source: Documentation/admin-guide/cgroup-v1/memory.rst, pids.rst and cgroup-v2.r
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import time
@@ -17,12 +18,13 @@ from pathlib import Path
 from typing import Final
 
 from turngym.sandboxes.errors import SandboxUnavailable
-from turngym.sandboxes.limits import MIB
+from turngym.sandboxes.limits import MIB, Limits
 
 OVERHEAD_MIB: Final = 24
 """Memory of a group beyond what programs may use, for the supervisor's own pages."""
 
 _NAME: Final = "turngym"
+_COPIES: Final = 3  # as chunks, as one piece, and in a frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,11 @@ class _Mounts:
 
 
 class SlotGroup:
-    """The group (or, on version 1, the two groups) of one slot."""
+    """The group (or, on version 1, the two groups) of one slot.
+
+    Raises:
+        BlockingIOError: another process of this machine has it.
+    """
 
     def __init__(self, mounts: _Mounts, number: int) -> None:
         name = f"{_NAME}-{number}"
@@ -45,9 +51,14 @@ class SlotGroup:
         self._set: tuple[int, int] | None = None
         self.paths = [self._memory] if self._unified else [self._memory, self._pids]
         """Its folders."""
-        for path in self.paths:
-            path.mkdir(exist_ok=True)
-            empty(path)
+        self._lock_fds: list[int] = []
+        try:
+            for path in self.paths:
+                self._lock_fds.append(_own(path))
+                empty(path)
+        except BaseException:
+            self._unlock()
+            raise
         self.join_fds = [os.open(path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in self.paths]
         """Whoever writes 0 to these moves in."""
         events = "memory.events" if self._unified else "memory.oom_control"
@@ -61,20 +72,27 @@ class SlotGroup:
         except OSError:  # a kernel without it, or whose figure cannot be reset
             self.peak_fd = -1
 
-    def prepare(self, memory_mib: int, processes: int) -> None:
+    def prepare(self, limits: Limits) -> None:
         """Set the limits for the next sandbox, and forget the figures of the last.
+
+        The supervisor holds what programs write until they end, so there is room for that on top.
 
         Raises:
             SandboxUnavailable: the kernel refuses.
         """
+        wanted = (limits.memory_mib + output_mib(limits) + OVERHEAD_MIB, limits.processes)
         try:
-            if self._set != (memory_mib, processes):
-                self._limit(memory_mib, processes)
-                self._set = (memory_mib, processes)
+            if self._set != wanted:
+                self._limit(*wanted)
+                self._set = wanted
             if self.peak_fd >= 0:
                 os.write(self.peak_fd, b"0")
         except OSError as error:
             raise SandboxUnavailable(f"cannot set the limits of {self._memory}: {error.strerror}") from error
+
+    def is_empty(self) -> bool:
+        """True if nobody is in it."""
+        return not any((path / "cgroup.procs").read_text() for path in self.paths)
 
     def close(self) -> None:
         """Close the descriptors, and remove the groups if they are empty."""
@@ -84,9 +102,15 @@ class SlotGroup:
         for path in self.paths:
             with contextlib.suppress(OSError):  # the launcher may have been first
                 path.rmdir()
+        self._unlock()
+
+    def _unlock(self) -> None:
+        for fd in self._lock_fds:
+            os.close(fd)
+        self._lock_fds = []
 
     def _limit(self, memory_mib: int, processes: int) -> None:
-        amount = (memory_mib + OVERHEAD_MIB) * MIB
+        amount = memory_mib * MIB
         if self._unified:
             (self._memory / "memory.max").write_text(str(amount))
             _write_if_there(self._memory / "memory.swap.max", "0")
@@ -101,6 +125,35 @@ class SlotGroup:
             both.write_text(str(amount))
         _write_if_there(self._memory / "memory.swappiness", "0")
         (self._pids / "pids.max").write_text(str(processes + 2))  # keeper and init are counted too
+
+
+def _own(path: Path) -> int:
+    """Make a group, and lock it: a descriptor that holds the lock.
+
+    Raises:
+        BlockingIOError: another process has it.
+    """
+    while True:
+        path.mkdir(exist_ok=True)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:  # its last owner has just removed it
+            continue
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.exists(path) and os.path.samestat(os.fstat(fd), os.stat(path)):
+                return fd
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+
+
+def output_mib(limits: Limits) -> int:
+    """Memory that a supervisor needs for what programs write."""
+    return -(-_COPIES * (limits.stdout_bytes + limits.stderr_bytes) // MIB)
 
 
 def find_mounts() -> _Mounts | str:

@@ -26,7 +26,7 @@ class HostChannel:
         link.setblocking(False)
         self._link = link
         self._buffer = bytearray()
-        self._waiting = 0
+        self._users = 0
         self.closed = False
         """True once it is of no use any more."""
 
@@ -38,8 +38,8 @@ class HostChannel:
         """
         data = b"".join(pack_frame(frame) for frame in frames)
         try:
-            async with asyncio.timeout(_SEND_S):
-                with self._use():
+            with self._in_use():
+                async with asyncio.timeout(_SEND_S):
                     await asyncio.get_running_loop().sock_sendall(self._link, data)
         except TimeoutError:
             self.close()
@@ -58,16 +58,9 @@ class HostChannel:
             SandboxLost: the other end is gone, silent for `timeout_s`, or sends no frames.
         """
         try:
-            async with asyncio.timeout(timeout_s):
-                while True:
-                    frame = self._take()
-                    if frame is not None:
-                        return frame
-                    with self._use():
-                        data = await asyncio.get_running_loop().sock_recv(self._link, _CHUNK)
-                    if not data:
-                        raise SandboxLost("the sandbox's supervisor is gone")
-                    self._feed(data)
+            with self._in_use():
+                async with asyncio.timeout(timeout_s):
+                    return await self._frame()
         except TimeoutError:
             self.close()
             raise SandboxLost(f"the sandbox's supervisor has not answered for {timeout_s:g} s") from None
@@ -82,23 +75,37 @@ class HostChannel:
             raise
 
     def close(self) -> None:
-        """Hang up; whoever waits is told. Safe to call twice."""
+        """Hang up. Safe to call twice; whoever waits for a frame learns that there will be none."""
         self.closed = True
         with contextlib.suppress(OSError):
             self._link.shutdown(socket.SHUT_RDWR)
-        if not self._waiting:
-            self._link.close()
+        self._let_go()
 
     @contextlib.contextmanager
-    def _use(self) -> Iterator[None]:
-        """While somebody waits for the socket its number stays open, or the wait would never end."""
-        self._waiting += 1
+    def _in_use(self) -> Iterator[None]:
+        """Keeps the descriptor while an event loop watches it: it would never report one that was closed."""
+        if self.closed:
+            raise SandboxLost("the sandbox is gone: its channel is closed")
+        self._users += 1
         try:
             yield
         finally:
-            self._waiting -= 1
-            if self.closed and not self._waiting:
-                self._link.close()
+            self._users -= 1
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self.closed and not self._users:
+            self._link.close()
+
+    async def _frame(self) -> Any:
+        while True:
+            frame = self._take()
+            if frame is not None:
+                return frame
+            data = await asyncio.get_running_loop().sock_recv(self._link, _CHUNK)
+            if not data:
+                raise SandboxLost("the sandbox's supervisor is gone")
+            self._feed(data)
 
     def _feed(self, data: bytes) -> None:
         """Take bytes from the socket."""

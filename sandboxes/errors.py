@@ -8,9 +8,30 @@ SandboxError (RuntimeError)      anything the sandbox itself got wrong
 │   └── SessionLost              only its interpreter did: variables are gone, files are there
 └── FileError                    the file interface refuses, or the file is not there
     └── FileTooLarge             more bytes than the limit
+
+Misuse (ValueError)              what was asked for cannot be
+└── UnknownBackend               there is no backend of that name
 """
 
 from __future__ import annotations
+
+from pydantic import ValidationError
+
+
+class Misuse(ValueError):
+    """A setting that cannot work, here or anywhere."""
+
+
+class UnknownBackend(Misuse):
+    """There is no backend of that name; the message offers the nearest."""
+
+
+def first_complaint(error: ValidationError) -> str:
+    """The first thing that a configuration got wrong, as one line."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    what = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {what}" if where else what
 
 
 class SandboxError(RuntimeError):

@@ -59,6 +59,16 @@ class Launcher:
         self._turn = asyncio.Lock()
         self._log_fd = os.memfd_create("turngym-log")
 
+    async def ready(self) -> None:
+        """Begin the helper if it does not run.
+
+        Raises:
+            SandboxUnavailable: it does not begin.
+        """
+        await asyncio.shield(
+            asyncio.ensure_future(self._run_in_turn())
+        )  # a begin that is broken off is begun twice
+
     async def start(self, request: dict[str, Any], fds: list[int]) -> Started:
         """Ask for a process. The descriptors are passed on and stay open here.
 
@@ -67,11 +77,20 @@ class Launcher:
         Raises:
             SandboxUnavailable: it cannot be started; the message says why.
         """
+        exchange = asyncio.ensure_future(self._exchange(request, fds))
+        try:
+            return await asyncio.shield(exchange)
+        except asyncio.CancelledError:
+            # A question that has been sent is answered, and its descriptors are in use until then.
+            with contextlib.suppress(SandboxUnavailable):
+                await (await asyncio.shield(exchange)).kill()
+            raise
+
+    async def _exchange(self, request: dict[str, Any], fds: list[int]) -> Started:
         ours, theirs = socket.socketpair()
         try:
             async with self._turn:
-                if self._process is None or self._process.poll() is not None:
-                    await asyncio.to_thread(self._begin)
+                await self._run()
                 assert self._control is not None
                 joins = fds[: request["joins"]]
                 rest = fds[request["joins"] :]
@@ -96,6 +115,8 @@ class Launcher:
 
     def log(self) -> str:
         """The last that the processes had to say about themselves."""
+        if self._log_fd < 0:
+            return ""
         size = os.fstat(self._log_fd).st_size
         return os.pread(self._log_fd, 2000, max(0, size - 2000)).decode("utf-8", "replace").strip()
 
@@ -110,6 +131,17 @@ class Launcher:
             self._process.kill()
             self._process.wait()
             self._process = None
+        if self._log_fd >= 0:
+            os.close(self._log_fd)
+            self._log_fd = -1
+
+    async def _run_in_turn(self) -> None:
+        async with self._turn:
+            await self._run()
+
+    async def _run(self) -> None:
+        if self._process is None or self._process.poll() is not None:
+            await asyncio.to_thread(self._begin)
 
     def _begin(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -144,6 +176,8 @@ class Launcher:
             os.close(blob)
             theirs.close()
         ours.settimeout(_START_S)
+        if self._control is not None:
+            self._control.close()  # to one that has ended
         self._control = ours
         self._answer()
 
@@ -164,11 +198,11 @@ class Launcher:
 async def _readable(fd: int, timeout_s: float) -> None:
     """Wait until a descriptor is readable."""
     loop = asyncio.get_running_loop()
-    done = loop.create_future()
-    loop.add_reader(fd, lambda: done.done() or done.set_result(None))
+    ready = asyncio.Event()
+    loop.add_reader(fd, ready.set)
     try:
         async with asyncio.timeout(timeout_s):
-            await done
+            await ready.wait()
     except TimeoutError:
         return
     finally:

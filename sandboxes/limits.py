@@ -18,28 +18,28 @@ class Limits(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    memory_mib: int = Field(512, ge=16, le=1 << 20)
+    memory_mib: int = Field(default=512, ge=16, le=1 << 20)
     """Memory of all programs together, files on the sandbox's own disk included."""
-    processes: int = Field(64, ge=1, le=32768)
+    processes: int = Field(default=64, ge=1, le=32768)
     """Processes and threads at once."""
-    disk_mib: int = Field(64, ge=1, le=1 << 20)
+    disk_mib: int = Field(default=64, ge=1, le=1 << 20)
     """All files that programs write."""
-    inodes: int = Field(8192, ge=16, le=1 << 22)
+    inodes: int = Field(default=8192, ge=16, le=1 << 22)
     """How many files and folders they may make."""
     network: bool = False
     """Whether programs reach the host's network. Loopback within the sandbox needs no network."""
 
-    wall_s: float = Field(10.0, gt=0, le=86400)
+    wall_s: float = Field(default=10.0, gt=0, le=86400)
     """Time from the start of a program to its end."""
-    cpu_s: float = Field(10.0, gt=0, le=86400)
+    cpu_s: float = Field(default=10.0, gt=0, le=86400)
     """Processor time of one process; rounded up to whole seconds."""
-    file_mib: int = Field(64, ge=0, le=1 << 20)
+    file_mib: int = Field(default=64, ge=0, le=1 << 20)
     """The largest file."""
-    open_files: int = Field(256, ge=16, le=65536)
+    open_files: int = Field(default=256, ge=16, le=65536)
     """Descriptors of one process."""
-    stdout_bytes: int = Field(MIB, ge=0, le=256 * MIB)
+    stdout_bytes: int = Field(default=MIB, ge=0, le=256 * MIB)
     """A program that writes more to its standard output is stopped, with the status `output_limit`."""
-    stderr_bytes: int = Field(MIB, ge=0, le=256 * MIB)
+    stderr_bytes: int = Field(default=MIB, ge=0, le=256 * MIB)
     """The same for its standard error."""
 
     def fits(self, made_with: Limits) -> bool:

@@ -101,6 +101,13 @@ class Sandbox(Protocol):
             SandboxUnavailable: this backend has none.
         """
 
+    async def ping(self) -> None:
+        """Return if the sandbox answers.
+
+        Raises:
+            SandboxLost: it does not.
+        """
+
     async def close(self) -> None:
         """End everything in it and forget its files. Safe to call twice, and never raises for what is gone."""
 

@@ -33,7 +33,7 @@ class ExecResult:
     peak_memory_mib: float
     """The most memory at once: of the sandbox where the kernel counts it, else of the largest process."""
     reply: bytes | None = None
-    """What it wrote to descriptor 3, if the call asked for a reply; None if it wrote more than was asked for."""
+    """What it wrote to descriptor 3, if the call asked for a reply; None with the status `output_limit` if too much."""
 
     @property
     def ok(self) -> bool:

@@ -80,6 +80,9 @@ class Slots:
                 raise
             try:
                 group = None if self._mounts is None else SlotGroup(self._mounts, number)
+            except BlockingIOError:  # a process whose temporary files, and locks, are elsewhere
+                os.close(fd)
+                continue
             except BaseException:
                 os.close(fd)
                 raise

@@ -128,10 +128,16 @@ class SupervisedSandbox:
         raise_error(await self._ask(request, _GRACE_S))
         return SupervisedSession(self)
 
+    async def ping(self) -> None:
+        """Return if the supervisor answers (see `Sandbox.ping`)."""
+        await self._ask({"verb": "ping"}, _GRACE_S)
+
     async def close(self) -> None:
-        """End everything in it. Safe to call twice."""
+        """End everything in it, a call that is running included. Safe to call twice."""
         if not self._closed:
             self._closed = True
+            if self._turn.locked():
+                self._lease.channel.close()
             await self._lease.release()
 
     async def _write(self, entries: Sequence[Entry], base: str, path: str) -> None:

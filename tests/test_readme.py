@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 import turngym
+from turngym.agents.simple import ScriptedAgent
 from turngym.envs import check, make
 from turngym.trainer.config import TrainConfig, load_config
 
@@ -64,14 +66,31 @@ def test_the_readme_s_links_lead_somewhere():
             assert (ROOT / target).exists(), target
 
 
-def test_the_authoring_page_s_environment_runs():
+@pytest.fixture
+def authoring() -> types.ModuleType:
+    """What the authoring page's blocks define, one after the other."""
     page = (ROOT / "docs" / "authoring.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    module = types.ModuleType("echo")
-    exec(code, module.__dict__)
-    env = module.Echo(split="test")
+    module = types.ModuleType("authoring")
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(code, module.__dict__)
+    return module
+
+
+def test_the_authoring_page_s_environment_runs(authoring: types.ModuleType):
+    env = authoring.Echo(split="test")
     env.reset(seed=0)
     assert env.step("no")[1:4] == (1.0, True, False)
+
+
+def test_the_authoring_page_s_slow_environment_is_stepped_in_a_thread(authoring: types.ModuleType):
+    env = authoring.Shop()
+    stepped_in = []
+    env.step = lambda action, step=env.step: (
+        stepped_in.append(threading.current_thread().name),
+        step(action),
+    )[1]
+    assert turngym.rollout(env, ScriptedAgent(["3"])).reward == 1.0
+    assert stepped_in == ["turngym-env"]
 
 
 def test_the_training_page_names_every_key():

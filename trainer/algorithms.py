@@ -24,6 +24,7 @@ from turngym.trainer.credit.stream import Episodes
 from turngym.trainer.losses.aggregate import AGGREGATIONS
 from turngym.trainer.losses.kl import KL_ESTIMATORS
 from turngym.trainer.losses.policy import ppo_clip, reinforce
+from turngym.trainer.schedules import SCHEDULES
 
 Unit = Literal["episode", "turn", "step", "token"]
 """What an algorithm gives one advantage to, and what its statistics count once."""
@@ -88,6 +89,8 @@ class Algorithm(BaseModel):
     """Weight of the entropy bonus."""
     kl_coef: NonNegative = 0.0
     """β, the weight of the KL to the reference policy; 0 needs no reference."""
+    kl_schedule: str = "constant"
+    """How β falls over the run; a name of `SCHEDULES`."""
     kl_kind: str = "k1"
     """Which estimate of it; a name of `KL_ESTIMATORS`."""
     kl_in: Literal["reward", "loss"] = "reward"
@@ -119,6 +122,17 @@ class Algorithm(BaseModel):
         """Change fields of a row, with the checks of a new one."""
         return self.model_validate(self.model_dump() | dict(changes))
 
+    def at(self, progress: float) -> Self:
+        """The row with the coefficients that its schedules give when a share of the run is done.
+
+            β(p) = β · s(p)
+
+        Args:
+            progress: 0 before the first step; below 1.
+        """
+        share = SCHEDULES[self.kl_schedule](progress)
+        return self if share == 1.0 else self.model_copy(update={"kl_coef": self.kl_coef * share})
+
     @model_validator(mode="after")
     def _choices_exist_and_fit(self) -> Self:
         for field, table in (
@@ -126,6 +140,7 @@ class Algorithm(BaseModel):
             ("policy_loss", POLICY_LOSSES),
             ("aggregation", AGGREGATIONS),
             ("kl_kind", KL_ESTIMATORS),
+            ("kl_schedule", SCHEDULES),
         ):
             choice = getattr(self, field)
             if choice not in table:

@@ -10,22 +10,30 @@ leaves the last complete one.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from turngym.agents.errors import AgentError
 from turngym.trainer.errors import CheckpointError
+from turngym.trainer.finite import BROKEN, first_not_finite
 
 STATE_FILE = "trainer.pt"
 """Optimiser, critic and counters; everything else in the folder is the model's."""
 
 _UNFINISHED = ".unfinished-"
 _NAME = re.compile(r"step-(\d{6,})")
+
+
+def name_of(step: int) -> str:
+    """Name of a checkpoint's folder."""
+    return f"step-{step:06d}"
 
 
 def checkpoints(folder: Path) -> list[tuple[int, Path]]:
@@ -54,7 +62,7 @@ def save(
     Raises:
         CheckpointError: it cannot be written (a full disk, say). Those there before are untouched.
     """
-    place = folder / f"step-{step:06d}"
+    place = folder / name_of(step)
     if not place.exists():
         write_folder(place, lambda path: _write(path, state, write_model))
     for _, old in checkpoints(folder)[:-keep]:
@@ -86,19 +94,50 @@ def write_folder(place: Path, write: Callable[[Path], object]) -> None:
         ) from error
 
 
-def load_state(checkpoint: Path) -> dict[str, Any]:
+def load_state(checkpoint: Path, keys: Collection[str] = ()) -> dict[str, Any]:
     """The trainer's state of a checkpoint.
 
+    Args:
+        checkpoint: its folder.
+        keys: what the state must have.
+
     Raises:
-        CheckpointError: it is not there or cannot be read.
+        CheckpointError: it is not there, damaged, or something else.
+    """
+    with usable(checkpoint):
+        state = torch.load(checkpoint / STATE_FILE, map_location="cpu", weights_only=True)
+        if not isinstance(state, dict):
+            raise ValueError(f"{STATE_FILE} is no state of a trainer, but a {type(state).__name__}")
+        if missing := [key for key in keys if key not in state]:
+            raise ValueError(f"{STATE_FILE} has no {', '.join(missing)}")
+        if (broken := first_not_finite(state)) is not None:
+            raise ValueError(f"{broken} in {STATE_FILE} {BROKEN}")
+    return state
+
+
+@contextlib.contextmanager
+def usable(checkpoint: Path) -> Iterator[None]:
+    """Within the block, whatever fails shows that the checkpoint is damaged or does not fit the run.
+
+    Raises:
+        CheckpointError: says what is wrong, and which checkpoint to go on from instead.
     """
     try:
-        state: dict[str, Any] = torch.load(checkpoint / STATE_FILE, map_location="cpu", weights_only=True)
-    except Exception as error:
-        raise CheckpointError(
-            f"cannot resume from {checkpoint}: {error}. Delete that folder to resume from the one before it"
-        ) from error
-    return state
+        yield
+    except (MemoryError, torch.OutOfMemoryError):  # says nothing about the checkpoint
+        raise
+    except Exception as error:  # torch and transformers raise almost anything over a damaged file
+        kind = "" if isinstance(error, ValueError | AgentError) else f"{type(error).__name__}: "
+        why = (kind + next(iter(str(error).splitlines()), "it is damaged")).rstrip(".")
+        raise CheckpointError(f"cannot resume from {checkpoint}: {why}. {_instead(checkpoint)}") from error
+
+
+def _instead(checkpoint: Path) -> str:
+    there = [path for _, path in checkpoints(checkpoint.parent)]
+    before = there[: there.index(checkpoint)] if checkpoint in there else there
+    if before:
+        return f"Delete that folder to resume from the one before it, {before[-1].name}"
+    return "There is none before it: put it back whole, or begin again in another folder (--out)"
 
 
 def clean(folder: Path) -> None:

@@ -16,7 +16,8 @@ from turngym.agents.limits import Limits
 from turngym.agents.protocols import Agent, NoiseKey
 from turngym.agents.runner import EpisodeRequest, MakeEnv, episode_seed, run_batches
 from turngym.agents.types import Trajectory
-from turngym.envs.tasks import Task, TaskSet, iterate
+from turngym.envs.errors import UnknownTask
+from turngym.envs.tasks import Task, TaskSet, get_from, iterate
 from turngym.evaluation.records import EpisodeSummary
 from turngym.evaluation.store import RunStore
 from turngym.trainer.config import EnvConfig, RolloutConfig
@@ -33,7 +34,7 @@ class TaskOrder:
         """Set up the order.
 
         Raises:
-            ConfigError: no task has the ids or tags that the configuration asks for.
+            ConfigError: no task of the split has the ids or tags that the configuration asks for.
         """
         self._tasks = tasks
         self._split = config.split
@@ -41,7 +42,9 @@ class TaskOrder:
         self._tags = None if config.task_tags is None else set(config.task_tags)
         self._chosen: Sequence[Task] | None = None
         if config.task_ids is not None:
-            self._chosen = [task for task in map(tasks.get, config.task_ids) if self._wanted(task)]
+            self._chosen = [
+                task for task in _of_split(tasks, config.split, config.task_ids) if self._wanted(task)
+            ]
         elif tasks.size(config.split) is not None:
             self._chosen = [task for task in iterate(tasks, config.split) if self._wanted(task)]
         if self._chosen is not None and not self._chosen:
@@ -67,6 +70,13 @@ class TaskOrder:
 
     def _wanted(self, task: Task) -> bool:
         return self._tags is None or not self._tags.isdisjoint(task.tags)
+
+
+def _of_split(tasks: TaskSet, split: str, ids: Sequence[str]) -> list[Task]:
+    try:
+        return [get_from(tasks, split, task_id) for task_id in ids]
+    except UnknownTask as error:
+        raise ConfigError(f"env.task_ids with env.split = {split!r}: {error}") from error
 
 
 def limits_of(rollout: RolloutConfig) -> Limits:
@@ -133,8 +143,9 @@ async def collect(
     played: dict[tuple[str, int], Trajectory] = {}
     summaries: list[EpisodeSummary] = []
     limits = limits_of(rollout)
+    at_once = max(1, min(rollout.concurrency, len(requests)))
     batches = run_batches(
-        make_env, agent, requests, limits=limits, concurrency=rollout.concurrency, retries=rollout.retries
+        make_env, agent, requests, limits=limits, concurrency=at_once, retries=rollout.retries
     )
     async with contextlib.aclosing(batches):
         async for batch in batches:
@@ -183,7 +194,10 @@ def _choose(episodes: Sequence[_Played], *, needs_group: bool) -> tuple[list[_Pl
 def _figures(
     summaries: Sequence[EpisodeSummary], trajectories: Sequence[Trajectory], wall_s: float
 ) -> dict[str, float]:
-    """Means over scored episodes; failures that have no score count in `failed_share` alone."""
+    """Means over scored episodes; failures that have no score count in `failed_share` alone.
+
+    What the environment reports is called env/NAME, so that no name of its choice can be taken for the trainer's.
+    """
     scored = [summary for summary in summaries if summary.scored]
     sampled = sum(summary.action_tokens for summary in summaries)
     figures = {
@@ -195,7 +209,7 @@ def _figures(
     }
     metrics = [trajectory.metrics for trajectory in trajectories if trajectory.outcome.scored]
     for name in sorted(set().union(*metrics) - {"success"}):
-        figures[name] = fmean(values[name] for values in metrics if name in values)
+        figures[f"env/{name}"] = fmean(values[name] for values in metrics if name in values)
     if scored:
         figures |= {
             "reward": fmean(summary.reward or 0.0 for summary in scored),

@@ -7,11 +7,7 @@ What can be checked without loading a model is checked in `preflight.py`.
 
 from __future__ import annotations
 
-import datetime
 import difflib
-import json
-import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,13 +18,29 @@ from turngym.trainer.algorithms import PRESETS, Algorithm
 from turngym.trainer.critic import Trunk
 from turngym.trainer.errors import ConfigError
 from turngym.trainer.health import HealthBounds
-from turngym.trainer.optim import SCHEDULES
+from turngym.trainer.schedules import SCHEDULES
+from turngym.trainer.toml import is_too_deep, read_toml, read_value, shown, write_toml
 
 
 def _schedule(name: str) -> str:
     if name not in SCHEDULES:
         raise ValueError(f"no such schedule; there are {', '.join(SCHEDULES)}")
     return name
+
+
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value  # TOML has arrays only
+
+
+def _project(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("write the name of the project to log to, or leave the key out")
+    return value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_tuple)]
+Decay = Annotated[float, Field(ge=0, lt=1)]
+Project = Annotated[str, BeforeValidator(_project)]
 
 
 class _Section(BaseModel):
@@ -46,11 +58,11 @@ class EnvConfig(_Section):
     """Further arguments of `make`."""
     system_prompt: str | None = None
     """Replaces the environment's own system message, or comes before its prompt."""
-    tools: tuple[str, ...] | None = None
+    tools: Names | None = None
     """Names of the tools to offer; None for all."""
-    task_ids: tuple[str, ...] | None = None
-    """Train on these tasks only."""
-    task_tags: tuple[str, ...] | None = None
+    task_ids: Names | None = None
+    """Train on these tasks of the split only."""
+    task_tags: Names | None = None
     """Train on tasks with at least one of these tags only."""
 
 
@@ -127,7 +139,7 @@ class OptimConfig(_Section):
     """Shape of the learning rate after the warm-up: `constant`, `linear` or `cosine`."""
     warmup_steps: int = Field(default=0, ge=0)
     """Optimiser steps of linear warm-up."""
-    betas: tuple[float, float] = (0.9, 0.99)
+    betas: Annotated[tuple[Decay, Decay], BeforeValidator(_tuple)] = (0.9, 0.99)
     """Decay of the running moments."""
     weight_decay: float = Field(default=0.0, ge=0)
     """Decoupled; on matrices only."""
@@ -169,9 +181,9 @@ class TrackingConfig(_Section):
 
     tensorboard: bool = True
     """Write event files into the run folder."""
-    wandb: str | None = None
+    wandb: Project | None = None
     """Project to log to with Weights & Biases."""
-    trackio: str | None = None
+    trackio: Project | None = None
     """Project to log to with Trackio."""
 
 
@@ -183,9 +195,10 @@ def _read_algorithm(data: object) -> object:
     if not isinstance(data, Mapping) or "preset" not in data:
         return data
     preset = data["preset"]
-    if preset not in PRESETS:
+    if not isinstance(preset, str) or preset not in PRESETS:
         raise ValueError(
-            f"no preset {preset!r}{_nearest(str(preset), PRESETS)}; there are {', '.join(sorted(PRESETS))}"
+            f"no preset {shown(repr(preset))}{_nearest(shown(preset), PRESETS)}; "
+            f"there are {', '.join(sorted(PRESETS))}"
         )
     row = PRESETS[preset].model_dump()
     absent = {key for key, field in Algorithm.model_fields.items() if field.default is None}
@@ -196,7 +209,7 @@ def _read_algorithm(data: object) -> object:
 class TrainConfig(_Section):
     """A training run."""
 
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**63)
     """Every random number of the run follows from it."""
     steps: int = Field(ge=0)
     """Training steps: each collects episodes and learns from them."""
@@ -240,44 +253,41 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> TrainConfig:
         ConfigError: no such file, no TOML, or a configuration that makes no sense; says which key and what to
             write.
     """
-    try:
-        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from error
+    data = read_toml(path)
     for override in overrides:
         _apply(data, override)
     return parse_config(data)
 
 
 def parse_config(data: Mapping[str, Any]) -> TrainConfig:
-    """Check a mapping of the shape of the TOML file.
+    """Check a mapping of the shape of the TOML file. Types are strict: `true` is no number, `"3"` neither.
 
     Raises:
         ConfigError: as `load_config`.
     """
+    if is_too_deep(data):
+        raise ConfigError("the configuration is nested too deeply: no key needs that")
     _check_keys(TrainConfig, data, ())
     try:
-        return TrainConfig.model_validate(data)
+        return TrainConfig.model_validate(data, strict=True)
     except ValidationError as error:
         raise ConfigError("\n".join(_explain(problem) for problem in error.errors())) from error
 
 
 def _apply(data: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
-    path = key.strip().split(".")
+    path = [part.strip() for part in key.split(".")]
     if not equals or not all(path):
-        raise ConfigError(f"--set {override}: write it as key.path=value, such as optim.lr=1e-4")
+        raise ConfigError(f"--set {shown(override)}: write it as key.path=value, such as optim.lr=1e-4")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()
+        value = read_value(text)
+    except ValueError as error:
+        raise ConfigError(f"--set {shown(override)}: {error}") from error
     table: Any = data
     for name in path[:-1]:
         table = table.setdefault(name, {})
         if not isinstance(table, dict):
-            raise ConfigError(f"--set {override}: {name} is a value, not a section")
+            raise ConfigError(f"--set {shown(override)}: {shown(name)} is a value, not a section")
     table[path[-1]] = value
 
 
@@ -288,7 +298,7 @@ def _check_keys(model: type[BaseModel], data: Mapping[str, Any], path: tuple[str
         if key not in known:
             where = ".".join((*path, key))
             raise ConfigError(
-                f"unknown key {where}{_nearest(key, known)}. Known here: {', '.join(sorted(known))}"
+                f"unknown key {shown(where)}{_nearest(key, known)}. Known here: {', '.join(sorted(known))}"
             )
         section = _section(model, key)
         if section is not None and isinstance(value, Mapping):
@@ -313,29 +323,14 @@ def _explain(problem: Any) -> str:
     message = str(problem["msg"]).removeprefix("Value error, ")
     if problem["type"] == "missing":
         return f"{key} is missing: every run needs it"
-    return f"{key}: {message}" + (
-        "" if isinstance(problem["input"], Mapping) else f" (it is {problem['input']!r})"
-    )
+    value = problem["input"]
+    return f"{key}: {message}" + ("" if isinstance(value, Mapping) else f" (it is {_quoted(value)})")
+
+
+def _quoted(value: object) -> str:
+    return shown(repr(value) if isinstance(value, str) else value)
 
 
 def to_toml(config: TrainConfig) -> str:
     """The whole configuration as TOML that `load_config` reads back to the same one."""
-    data = config.model_dump(exclude_none=True)
-    lines = [f"{key} = {_literal(value)}" for key, value in data.items() if not isinstance(value, dict)]
-    for key, table in data.items():
-        if isinstance(table, dict):
-            lines += ["", f"[{key}]"] + [f"{name} = {_literal(value)}" for name, value in table.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_literal(k)} = {_literal(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_literal, value)) + "]"
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # inf and nan are TOML's own words
-    # Not escaped to ASCII: JSON writes what lies beyond U+FFFF as two escapes, of which TOML knows neither.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return write_toml(config.model_dump(exclude_none=True))

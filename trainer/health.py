@@ -42,8 +42,8 @@ def check_health(
     for name, value in metrics.items():
         if not math.isfinite(value) and name in _MUST_BE_FINITE:
             raise HealthError(
-                f"step {step}: {name} is {value}. The weights of the last checkpoint are sound; "
-                "try a lower optim.lr or optim.max_grad_norm, or model.dtype = 'float32'"
+                f"step {step}: {name} is {value}. "
+                "Try a lower optim.lr or optim.max_grad_norm, or model.dtype = 'float32'"
             )
     entropy = metrics.get("entropy", math.inf)
     if entropy < bounds.min_entropy:

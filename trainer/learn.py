@@ -12,6 +12,8 @@ from turngym.agents.types import Trajectory
 from turngym.trainer.algorithms import Algorithm
 from turngym.trainer.batch import pack
 from turngym.trainer.credit.estimate import estimate_targets
+from turngym.trainer.errors import HealthError
+from turngym.trainer.finite import BROKEN, first_not_finite
 from turngym.trainer.metrics import explained_variance
 from turngym.trainer.update import Learner, needs_reading, read_batch, update
 
@@ -39,6 +41,9 @@ def learn(
 
     Returns:
         The figures of the step.
+
+    Raises:
+        HealthError: the update left weights that are not finite numbers. They must not be kept.
     """
     started = perf_counter()
     batch = pack(trajectories, groups)
@@ -64,6 +69,12 @@ def learn(
         generator=shuffler(seed, step),
         train_policy=train_policy,
     )
+    broken = first_not_finite(learner.weights)
+    if broken is not None:
+        raise HealthError(
+            f"step {step}: after the update, {broken} {BROKEN}. "
+            "Try a lower optim.lr or optim.max_grad_norm, or model.dtype = 'float32'"
+        )
     return figures | {
         "advantage_size": float(targets.advantages[batch.is_action].abs().mean()),
         "segments_per_episode": len(batch.episode) / batch.episodes,

@@ -16,17 +16,19 @@ from turngym.agents.chat import ChatAgent
 from turngym.agents.protocols import Agent, Sampling
 from turngym.agents.sync import synchronous
 from turngym.envs import make
-from turngym.evaluation.report import EvalReport
+from turngym.evaluation.report import EvalReport, stored_report
 from turngym.evaluation.runner import aevaluate
+from turngym.trainer import checkpoint
 from turngym.trainer.collect import TaskOrder, collect, group_requests, limits_of
 from turngym.trainer.config import TrainConfig
 from turngym.trainer.errors import HealthError
 from turngym.trainer.health import check_health
 from turngym.trainer.learn import learn
+from turngym.trainer.opening import open_run
 from turngym.trainer.preflight import env_kwargs, eval_split, open_env, preflight
 from turngym.trainer.progress import Progress, make_progress
 from turngym.trainer.report import TrainReport, write_results
-from turngym.trainer.run import Run, open_run
+from turngym.trainer.run import Run
 from turngym.trainer.stopping import Stopped, StopRequest, on_signal
 from turngym.trainer.tracking import Trackers
 from turngym.trainer.warm_start import warm_start
@@ -66,7 +68,7 @@ async def atrain(
 
     Raises:
         ConfigError: it cannot work; says which key and what to write. Nothing was loaded yet.
-        HealthError: the health guard stopped the run; its state is saved.
+        HealthError: the health guard stopped the run; says what is saved, and which checkpoint is sound.
         CheckpointError, StoreError: the disk failed; what was saved before is untouched.
     """
     preflight(config)
@@ -130,7 +132,7 @@ class _Loop:
             run, self.order, self.make_env, trackers=self.trackers, progress=self.progress, stop=self.stop
         )
         run.hold_reference()
-        before = await self.evaluate(0)
+        before = self.stored_evaluation(0) if run.step else await self.evaluate(0)
         self.progress.begin("train", config.steps, run.step)
         while run.step < config.steps:
             # At the start of a step, so that a run that was killed during an evaluation finishes it first.
@@ -146,7 +148,7 @@ class _Loop:
     async def train_step(self, step: int) -> dict[str, float]:
         """One training step: play, store, learn, look after the policy's health."""
         run, config = self.run, self.run.config
-        rollout, algorithm = config.rollout, config.algorithm
+        rollout, algorithm = config.rollout, config.algorithm.at((step - 1) / config.steps)
         requests = list(
             group_requests(
                 self.order,
@@ -172,34 +174,44 @@ class _Loop:
             )
         )
         figures = dict(collected.figures)
-        if collected.trajectories:
-            figures |= learn(
-                run.learner,
-                algorithm,
-                collected.trajectories,
-                collected.groups,
-                seed=config.seed,
-                step=step,
-                train_policy=step > config.critic.warmup_steps or not algorithm.critic,
-            )
-        else:
+        if not collected.trajectories:
             self.progress.say(f"step {step}: no episode is left to learn from; the weights stay as they are")
-        await run.engine.update_weights(None, policy_version=step)
-        run.step = step
-        self.trackers.log("train", step, figures)
-        for reason, count in collected.reasons.items():
-            self.progress.say(f"step {step}: {count} episodes {reason} were left out")
         try:
+            if collected.trajectories:
+                figures |= learn(
+                    run.learner,
+                    algorithm,
+                    collected.trajectories,
+                    collected.groups,
+                    seed=config.seed,
+                    step=step,
+                    train_policy=step > config.critic.warmup_steps or not algorithm.critic,
+                )
+            await run.engine.update_weights(None, policy_version=step)
+            run.step = step
+            self.trackers.log("train", step, figures)
+            for reason, count in collected.reasons.items():
+                self.progress.say(f"step {step}: {count} episodes {reason} were left out")
             check_health(config.health, step, figures, error=collected.error)
             if not figures["sampled_tokens"] and figures["failed_share"] < 1:
                 raise HealthError(
                     f"step {step}: not one token was sampled in {len(requests)} episodes: "
                     "the prompt alone fills rollout.max_tokens; raise it"
                 )
-        except HealthError:
-            run.save()
-            raise
+        except HealthError as error:
+            raise self.stopped(step, error) from error
         return figures
+
+    def stopped(self, step: int, error: HealthError) -> HealthError:
+        """The guard's error with what there is to go on from. A step that broke the weights is not saved."""
+        run = self.run
+        last = checkpoint.latest(run.checkpoints)
+        if run.step < step:
+            way = "begin again in another folder (--out)" if last is None else f"--resume goes on from {last}"
+            return HealthError(f"{error}. That step is not kept: {way}")
+        place = run.save(spare=1)
+        before = "" if last is None else f"; the last checkpoint that the guard passed is {last}"
+        return HealthError(f"{error}. It is saved as {place}{before}")
 
     async def evaluate(self, step: int) -> EvalReport | None:
         """Evaluate the present policy, or read what is stored of that evaluation."""
@@ -223,8 +235,30 @@ class _Loop:
                 resume=True,
             )
         )
-        self.progress.say(f"Evaluation at step {step}: success {report.success}, reward {report.reward}")
+        self.say_evaluation(report)
         figures = {"reward": report.reward, "success": report.success}
         means = {name: interval.mean for name, interval in figures.items() if interval is not None}
         self.trackers.log(f"eval/{self.eval_split}", step, means)
         return report
+
+    def stored_evaluation(self, step: int) -> EvalReport | None:
+        """What was found at an earlier step. The present policy would give another answer."""
+        if not self.run.config.eval.tasks:
+            return None
+        report = stored_report(self.run.store, f"eval/{self.eval_split}", step)
+        if report is None:
+            self.progress.say(f"The run store has no finished evaluation of step {step}.")
+            return None
+        report = report.model_copy(update={"new_episodes": 0})
+        self.say_evaluation(report)
+        return report
+
+    def say_evaluation(self, report: EvalReport) -> None:
+        """A line of figures, and one about episodes that failed."""
+        say = self.progress.say
+        say(f"Evaluation at step {report.step}: success {report.success}, reward {report.reward}")
+        if report.unscored:
+            most = next(iter(report.errors), "an unknown error")
+            say(
+                f"  {report.unscored} of {report.episodes} episodes failed and are in no mean, most often by: {most}"
+            )

@@ -7,30 +7,13 @@ otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-
-def _constant(_: float) -> float:
-    return 1.0
-
-
-def _linear(progress: float) -> float:
-    return 1.0 - progress
-
-
-def _cosine(progress: float) -> float:
-    return 0.5 * (1.0 + math.cos(math.pi * progress))
-
-
-SCHEDULES: Mapping[str, Callable[[float], float]] = MappingProxyType(
-    {"constant": _constant, "linear": _linear, "cosine": _cosine}
-)
-"""Share of the learning rate left, by the share of the updates done after the warm-up (0 … 1)."""
+from turngym.trainer.schedules import SCHEDULES
 
 
 def learning_rate(update: int, *, lr: float, schedule: str, warmup: int, total: int) -> float:
@@ -159,7 +142,7 @@ class Optimiser:
         """Continue from a state of the same parameters.
 
         Raises:
-            ValueError: the state belongs to other parameters.
+            ValueError, TypeError, LookupError, RuntimeError: the state is damaged, or belongs to other parameters.
         """
         if state["names"] != list(self._live):
             raise ValueError("the saved optimiser state belongs to other parameters than this model's")

@@ -14,6 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from turngym.evaluation.progress import can_be_drawn_on, forgiving
+
 SHOWN = (
     ("reward", "reward", "{:.3f}"),
     ("success", "success", "{:.1%}"),
@@ -50,9 +52,13 @@ class Progress(Protocol):
 
 
 def make_progress(stream: TextIO | None = None) -> Progress:
-    """The live display if the stream (standard error) is a terminal, lines of text otherwise."""
-    console = Console(file=stream or sys.stderr)
-    return LiveProgress(console) if console.is_terminal else PlainProgress(stream or sys.stderr)
+    """The live display if the stream (standard error) is a terminal that can show it, lines of text otherwise.
+
+    Either drops what cannot be written: a run goes on when its terminal is closed.
+    """
+    stream = stream or sys.stderr
+    drawn, safe = can_be_drawn_on(stream), forgiving(stream)
+    return LiveProgress(Console(file=safe)) if drawn else PlainProgress(safe)
 
 
 class SilentProgress:
@@ -120,7 +126,9 @@ class LiveProgress(SilentProgress):
 
     def say(self, text: str) -> None:
         """One line above the display, which stays."""
-        self._console.print(text, highlight=False)
+        self._console.print(
+            text, highlight=False, markup=False, soft_wrap=True
+        )  # it may quote an error, brackets and all
 
     def begin(self, what: str, total: int, done: int = 0) -> None:
         """A new bar and an empty table."""

@@ -1,4 +1,4 @@
-"""Everything that a run holds while it goes on, and how it is begun, saved, and taken up again.
+"""Everything that a run holds while it goes on, and how it is saved.
 
 OUT/run.sqlite      episodes and figures           OUT/checkpoints/step-…   to resume from
 OUT/config.toml     the resolved configuration     OUT/final/               the trained model
@@ -6,7 +6,6 @@ OUT/config.toml     the resolved configuration     OUT/final/               the 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import shutil
 from dataclasses import dataclass
@@ -16,17 +15,16 @@ from typing import Any, Self
 import torch
 
 from turngym.agents.engines.hf import HFEngine
-from turngym.agents.local import stop_ids_of
 from turngym.agents.models import LoadedModel, load_model, save_checkpoint
 from turngym.agents.protocols import Renderer
-from turngym.agents.rendering import choose_renderer
-from turngym.evaluation.store import STORE_NAME, RunStore
+from turngym.evaluation.store import RunStore
 from turngym.trainer import checkpoint
-from turngym.trainer.config import TrainConfig, to_toml
+from turngym.trainer.config import TrainConfig
 from turngym.trainer.critic import Critic
-from turngym.trainer.errors import ConfigError
-from turngym.trainer.forward import check_model, disable_dropout
+from turngym.trainer.errors import HealthError
+from turngym.trainer.finite import BROKEN, first_not_finite
 from turngym.trainer.optim import Optimiser
+from turngym.trainer.sft import sft_optimiser
 from turngym.trainer.update import Learner
 
 CHECKPOINTS = "checkpoints"
@@ -38,11 +36,8 @@ REFERENCE = "reference"
 WARM_START = "warm-start"
 """Folder of an unfinished warm start."""
 
-PARTS = (CHECKPOINTS, REFERENCE, WARM_START, "config.toml", "final", "transcripts")
-"""What a run writes beside its store, and would replace."""
-
-CHANGEABLE = frozenset({"steps", "checkpoint", "health", "tracking"})
-"""Keys that may differ when a run is resumed; the others would make it another run."""
+SAVED = "saved"
+"""Where the store keeps the step of the last checkpoint."""
 
 
 @dataclass(slots=True)
@@ -75,11 +70,15 @@ class Run:
         """Where checkpoints are kept."""
         return self.folder / CHECKPOINTS
 
-    def save(self) -> Path:
+    def save(self, *, spare: int = 0) -> Path:
         """Write the checkpoint of the steps completed.
+
+        Args:
+            spare: how many older ones to keep beyond those that the configuration asks for.
 
         Raises:
             CheckpointError: it cannot be written.
+            HealthError: what would be written is not finite. The checkpoints there are stay as they are.
         """
         critic = self.learner.critic
         state: dict[str, Any] = {
@@ -88,9 +87,18 @@ class Run:
             "optimisers": [optimiser.state_dict() for optimiser in self.learner.optimisers],
             "critic": None if critic is None else critic.state_dict(),
         }
-        return checkpoint.save(
-            self.checkpoints, self.step, state, self.write_model, keep=self.config.checkpoint.keep
-        )
+        self._check_finite(state)
+        keep = self.config.checkpoint.keep + spare
+        place = checkpoint.save(self.checkpoints, self.step, state, self.write_model, keep=keep)
+        self.store.set_meta(SAVED, self.step)
+        return place
+
+    def _check_finite(self, state: dict[str, Any]) -> None:
+        broken = first_not_finite(self.learner.weights | state)
+        if broken is not None:
+            last = checkpoint.latest(self.checkpoints)
+            sound = "there is no checkpoint" if last is None else f"the last sound checkpoint is {last}"
+            raise HealthError(f"step {self.step} is not saved: {broken} {BROKEN}; {sound}")
 
     @property
     def steps_done(self) -> dict[str, int]:
@@ -103,9 +111,23 @@ class Run:
 
         Raises:
             CheckpointError: it cannot be written.
+            HealthError: what would be written is not finite.
         """
         state = {"optimiser": optimiser.state_dict()}
+        self._check_finite(state)
         checkpoint.save(self.folder / WARM_START, optimiser.updates, state, self.write_model, keep=1)
+
+    def resume_warm_start(self, place: Path, state: dict[str, Any]) -> None:
+        """Note where an interrupted warm start goes on from, once it is sure that it can.
+
+        Raises:
+            CheckpointError: the state is damaged.
+        """
+        sft = self.config.sft
+        assert sft is not None
+        with checkpoint.usable(place):
+            sft_optimiser(self.loaded.model, sft, self.config.optim).load_state_dict(state["optimiser"])
+        self.warm_optimiser = state["optimiser"]
 
     def end_warm_start(self, optimiser: Optimiser) -> None:
         """Write the checkpoint that training begins at: what learns from now on starts from what was imitated.
@@ -139,107 +161,6 @@ class Run:
 
     def __exit__(self, *_: object) -> None:
         self.store.close()
-
-
-def open_run(config: TrainConfig, folder: Path, *, resume: bool) -> Run:
-    """Begin a run, or take one up again after its last complete checkpoint.
-
-    What a killed attempt stored after that checkpoint is forgotten, and will be made again, the same.
-
-    Raises:
-        ConfigError: the folder holds a run already, or one with another configuration.
-        CheckpointError: the checkpoint cannot be read.
-        ModelNotFound: no such model.
-    """
-    place = folder / STORE_NAME
-    if place.exists() and not resume:
-        raise ConfigError(
-            f"{folder} holds a run already: add --resume to go on with it, or choose another --out"
-        )
-    begun = place.exists()
-    parts = [name for name in PARTS if (folder / name).exists()]
-    if parts and not begun:
-        raise ConfigError(
-            f"{folder} has {', '.join(parts)}, but no {STORE_NAME}: it is no folder of a run, or has lost its store. "
-            "Choose another --out"
-        )
-    with contextlib.ExitStack() as on_error:
-        if begun:
-            store = on_error.enter_context(RunStore(place))
-            _check_same_run(store, config)
-        last = checkpoint.latest(folder / CHECKPOINTS)
-        last_warm = checkpoint.latest(folder / WARM_START) if last is None else None
-        loaded = _load_model(config, str(last or last_warm or config.model.path))
-        if not begun:  # nothing is written for a model that cannot be loaded
-            store = on_error.enter_context(RunStore(place))
-        (folder / "config.toml").write_text(to_toml(config), encoding="utf-8")
-        store.set_meta("config", config.model_dump(mode="json"))
-        for unfinished in (folder, folder / CHECKPOINTS, folder / WARM_START):
-            checkpoint.clean(unfinished)
-        run = _assemble(config, folder, store, loaded, None if last is None else checkpoint.load_state(last))
-        if last_warm is not None:
-            run.warm_optimiser = checkpoint.load_state(last_warm)["optimiser"]
-        on_error.pop_all()
-    return run
-
-
-def _check_same_run(store: RunStore, config: TrainConfig) -> None:
-    before = store.get_meta("config")
-    if before is None:
-        return
-    now = config.model_dump(mode="json")
-    for key in sorted(set(now) - CHANGEABLE):
-        if now[key] != before.get(key):
-            raise ConfigError(
-                f"the run in {store.path.parent} was begun with another {key} "
-                f"({before.get(key)}, now {now[key]}): "
-                "resume it with its own config.toml, or choose another --out"
-            )
-
-
-def _load_model(config: TrainConfig, source: str) -> LoadedModel:
-    loaded = load_model(source, device=config.model.device, dtype=config.model.dtype, seed=config.seed)
-    longest = getattr(loaded.model.config, "max_position_embeddings", None)
-    if longest is not None and longest < config.rollout.max_tokens:
-        raise ConfigError(
-            f"rollout.max_tokens = {config.rollout.max_tokens}, but {loaded.name} reads at most {longest} "
-            f"tokens: write {longest} or less"
-        )
-    check_model(loaded.model)
-    disable_dropout(loaded.model)
-    return loaded
-
-
-def _assemble(
-    config: TrainConfig, folder: Path, store: RunStore, loaded: LoadedModel, state: dict[str, Any] | None
-) -> Run:
-    learner = build_learner(config, loaded.model)
-    step = 0
-    if state is not None:
-        step = int(state["step"])
-        for optimiser, saved in zip(learner.optimisers, state["optimisers"], strict=True):
-            optimiser.load_state_dict(saved)
-        if learner.critic is not None:
-            learner.critic.load_state_dict(state["critic"])
-    warm = config.sft is None or state is not None
-    _forget(store, step + 1 if warm else 0)
-    engine = HFEngine(
-        loaded.model,
-        max_context=config.rollout.max_tokens,
-        slots=config.rollout.concurrency,
-        policy_version=step,
-    )
-    renderer = choose_renderer(
-        loaded.tokenizer, renderer=config.model.renderer, stop_ids=stop_ids_of(loaded.model)
-    )
-    return Run(config, folder, store, loaded, engine, renderer, learner, step, warm)
-
-
-def _forget(store: RunStore, step: int) -> None:
-    """Forget what a killed attempt stored from a step on; the warm start keeps its own books."""
-    for phase in {"train", *(phase for phase, _ in store.phases())} - {"sft"}:
-        store.delete_episodes(phase, step)
-        store.delete_metrics(phase, step)
 
 
 def build_learner(config: TrainConfig, model: Any) -> Learner:

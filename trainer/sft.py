@@ -12,6 +12,7 @@ from turngym.agents.types import Trajectory
 from turngym.trainer.batch import Batch, pack
 from turngym.trainer.config import OptimConfig, SftConfig
 from turngym.trainer.errors import HealthError
+from turngym.trainer.finite import BROKEN, first_not_finite
 from turngym.trainer.forward import hidden_states, read_policy, recomputed_trunk, trunk_of
 from turngym.trainer.losses.aggregate import Normaliser, aggregate
 from turngym.trainer.microbatch import microbatches
@@ -55,7 +56,7 @@ def imitate(
         The figures of each step.
 
     Raises:
-        HealthError: the loss is not finite; that step was not applied.
+        HealthError: the loss is not finite, and that step was not applied; or it left weights that are not finite.
     """
     order = _Order(trajectories, seed)
     done = optimiser.updates
@@ -71,6 +72,9 @@ def imitate(
         figures |= {"lr": optimiser.lr, "grad_norm": step_together([optimiser])}
         if not all(map(math.isfinite, figures.values())):
             raise HealthError(f"warm start, step {step}: {figures}. Try a lower sft.lr")
+        broken = first_not_finite(dict(model.named_parameters()))
+        if broken is not None:
+            raise HealthError(f"warm start, step {step}: {broken} {BROKEN}. Try a lower sft.lr")
         yield figures
 
 

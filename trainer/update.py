@@ -49,6 +49,12 @@ class Learner:
     recompute: bool = False
     """Keep only the inputs of the trunk's layers, and compute the rest again in the backward pass."""
 
+    @property
+    def weights(self) -> dict[str, dict[str, Tensor]]:
+        """All that learns, by name."""
+        parts = {"policy": self.model} | ({} if self.critic is None else {"critic": self.critic})
+        return {name: dict(part.named_parameters()) for name, part in parts.items()}
+
 
 @dataclass(frozen=True, slots=True)
 class BatchReading:

@@ -11,12 +11,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from turngym.agents.engines.batcher import Batcher, EngineStats
+from turngym.agents.engines.fingerprint import fingerprint
 from turngym.agents.engines.job import Job
 from turngym.agents.engines.sampling import check_sampling
 from turngym.agents.errors import EngineError
@@ -86,6 +88,10 @@ class HFEngine:
     def stats(self) -> EngineStats:
         """What the engine has done so far."""
         return self._batcher.stats
+
+    def describe(self) -> Mapping[str, Any]:
+        """What decides its answers: the weights as they are now, and the room for a context."""
+        return {"weights": fingerprint(self._model), "max_context": self._max_context}
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Sample one continuation; requests that wait at the same time are batched together.

@@ -101,14 +101,15 @@ def _load_folder(spec: str | os.PathLike[str], dtype: torch.dtype | None) -> Loa
 def _generation_config(loaded: LoadedModel) -> GenerationConfig:
     """The model's own, with every token that ends a turn among its end tokens."""
     config = GenerationConfig(**loaded.model.generation_config.to_diff_dict())
-    config.eos_token_id = list(dict.fromkeys((*_as_list(config.eos_token_id), *_end_ids(loaded.tokenizer))))
+    config.eos_token_id = end_ids(config.eos_token_id, loaded.tokenizer)
     if config.pad_token_id is None:
         config.pad_token_id = loaded.tokenizer.pad_token_id
     return config
 
 
-def _end_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    return _as_list(tokenizer.eos_token_id)
+def end_ids(configured: int | list[int] | None, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Every token that ends a turn: those of a generation config, then the tokenizer's."""
+    return list(dict.fromkeys((*_as_list(configured), *_as_list(tokenizer.eos_token_id))))
 
 
 def _as_list(ids: int | list[int] | None) -> list[int]:

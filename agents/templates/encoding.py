@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from turngym.agents.errors import TemplateError
 from turngym.agents.parsing import TAGS, THINK_CLOSE, THINK_OPEN
 from turngym.agents.templates.source import ChatTokenizer
 
@@ -22,6 +23,7 @@ _MARKS = tuple(chr(code) for code in range(0xFDD0, 0xFDF0))
 
 _THINK_TAGS = frozenset({THINK_OPEN, THINK_CLOSE})
 _NOTHING = re.compile("(?!)")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,11 @@ class TextCodec:
         return id in self._added_ids
 
     def guard(self, texts: Iterable[str]) -> Guard:
-        """A guard whose marks occur in none of the texts; it does nothing if none holds a control token."""
+        """A guard whose marks occur in none of the texts; it does nothing if none holds a control token.
+
+        Raises:
+            TemplateError: the texts use all of the marks.
+        """
         texts = list(texts)
         marks = None
         if any(self._typed.search(text) for text in texts):
@@ -104,7 +110,9 @@ class TextCodec:
                 mark for mark in _MARKS if not any(mark in text or _escaped(mark) in text for text in texts)
             ]
             if len(free) < 2:
-                raise ValueError("a conversation that uses all of Unicode's noncharacters cannot be rendered")
+                raise TemplateError(
+                    "a conversation that uses all of Unicode's noncharacters cannot be rendered"
+                )
             marks = Marks(free[0], free[1])
         return self.guard_with(marks)
 
@@ -119,11 +127,12 @@ class TextCodec:
             text: what a template made, with typed control tokens between marks.
             marks: the marks, if any.
             inside: True if the text continues a sequence (no prefix space at its start).
+
+        Raises:
+            TemplateError: the tokenizer refuses the text.
         """
         if marks is None:
-            return tuple(
-                self._inside(text) if inside else self._tokenizer.encode(text, add_special_tokens=False)
-            )
+            return tuple(self._inside(text) if inside else self._encode(text))
         start, end = (f"(?:{mark}|{re.escape(_escaped(mark))})" for mark in (marks.start, marks.end))
         ids: list[int] = []
         # Odd pieces are typed control tokens. A template's string methods may leave a lone mark: dropped.
@@ -139,10 +148,20 @@ class TextCodec:
         return tuple(ids)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids, control tokens included."""
-        text = self._tokenizer.decode(
-            list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
-        )
+        """The text of ids, control tokens included.
+
+        Raises:
+            TemplateError: the tokenizer has no text for one of them.
+        """
+        try:
+            text = self._tokenizer.decode(
+                list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
+            )
+        except Exception as error:  # a tokenizer is foreign code: it may raise anything
+            raise TemplateError(
+                f"the tokenizer cannot decode {len(ids)} ids ({type(error).__name__}: {error}): "
+                "is it this model's tokenizer?"
+            ) from error
         return str(text)
 
     def _inside(self, text: str, *, split: bool = False) -> list[int]:
@@ -155,7 +174,14 @@ class TextCodec:
         return self._encode(text, **options)
 
     def _encode(self, text: str, **options: Any) -> list[int]:
-        return self._tokenizer.encode(text, add_special_tokens=False, **options)
+        try:
+            return self._tokenizer.encode(text, add_special_tokens=False, **options)
+        except Exception as error:  # a tokenizer is foreign code: it may raise anything
+            lone = _SURROGATE.search(text)
+            why = f"{type(error).__name__}: {error}" if lone is None else f"a lone surrogate, {lone[0]!a}"
+            raise TemplateError(
+                f"the tokenizer cannot encode this text ({why}): messages must be valid Unicode"
+            ) from error
 
     def _as_text(self, text: str) -> list[int]:
         """Ids of a typed control token as ordinary text.

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from turngym.envs import async_bridge
 from turngym.envs.checks.probe import Played, Probe, require
 from turngym.envs.env import Env
 from turngym.envs.tasks import Task
+from turngym.sandboxes import async_bridge
 
 
 def determinism(probe: Probe) -> str:

@@ -14,7 +14,7 @@ import socket
 from typing import Final
 
 from turngym.sandboxes.bundle import sources
-from turngym.sandboxes.capabilities import Capabilities
+from turngym.sandboxes.capabilities import Capabilities, Capability
 from turngym.sandboxes.docker.attach import AttachChannel
 from turngym.sandboxes.docker.config import DockerConfig
 from turngym.sandboxes.docker.engine import Engine, Facts, ended_for_memory, look, remove, start
@@ -23,9 +23,11 @@ from turngym.sandboxes.docker.owners import labels, remove_orphans
 from turngym.sandboxes.errors import SandboxError, SandboxLost, SandboxUnavailable
 from turngym.sandboxes.inside.root import HOME
 from turngym.sandboxes.limits import DEFAULT_LIMITS, Limits
+from turngym.sandboxes.probe import probe
 from turngym.sandboxes.slots import Slot, Slots
 from turngym.sandboxes.supervised import SupervisedSandbox
 
+_OWN_KERNELS: Final = ("runsc", "kata")  # runtimes whose containers have a kernel of their own
 _UID_BASE: Final = 1_200_000
 _UID_BASE_MAPPED: Final = 20_000  # a mapped container knows the ids below 65,536 alone
 
@@ -89,22 +91,21 @@ class DockerBackend:
 
     async def capabilities(self) -> Capabilities:
         """What it enforces here."""
-        from turngym.sandboxes.probe import probe
-
         if self._found is None:
+            own_kernel = self._config.runtime is not None and self._config.runtime.startswith(_OWN_KERNELS)
             await self._look()
-            self._found = await probe(self, remedies=self.remedies())
+            self._found = await probe(self, frozenset({"own_uid", "kernel"} if own_kernel else {"own_uid"}))
         return self._found
 
-    def remedies(self) -> dict[str, str]:
+    def remedies(self) -> dict[Capability, str]:
         """Why something that it could enforce may be missing here."""
-        found: dict[str, str] = {}
+        found: dict[Capability, str] = {}
         if self._facts is not None and not self._facts.bounds_memory:
             found["hard_memory"] = found["hard_processes"] = (
                 "the engine has no control groups at its disposal: delegate them to the rootless engine "
                 "(`systemctl --user` with Delegate=yes), or run it as root"
             )
-        if self._config.runtime is None:
+        if self._config.runtime is None or not self._config.runtime.startswith(_OWN_KERNELS):
             found["kernel"] = "containers share the host's kernel: install gVisor, and set runtime=runsc"
         return found
 

@@ -15,13 +15,14 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from turngym.sandboxes.capabilities import Capabilities
+from turngym.sandboxes.capabilities import Capabilities, Capability
 from turngym.sandboxes.channel import HostChannel
 from turngym.sandboxes.errors import SandboxLost, SandboxUnavailable
 from turngym.sandboxes.inside import seccomp
 from turngym.sandboxes.inside.root import HOME
 from turngym.sandboxes.launcher import Launcher, Started
 from turngym.sandboxes.limits import DEFAULT_LIMITS, Limits
+from turngym.sandboxes.probe import probe
 from turngym.sandboxes.slots import Slot, Slots
 from turngym.sandboxes.supervised import SupervisedSandbox
 
@@ -46,9 +47,9 @@ class NamespaceConfig(BaseModel):
     """Modules that are imported before programs start, such as numpy."""
     warm: bool = True
     """Whether a Python program is a fork of a ready interpreter; it then shares its hash seed with others."""
-    max_sandboxes: int = Field(256, ge=1, le=20000)
+    max_sandboxes: int = Field(default=256, ge=1, le=20000)
     """The most at once on this machine, over all processes with the same `uid_base`."""
-    uid_base: int = Field(1_200_000, ge=1000, le=2_000_000_000)
+    uid_base: int = Field(default=1_200_000, ge=1000, le=2_000_000_000)
     """First of the user ids that sandboxes get (two each) where this process may choose: as root."""
     cgroups: bool = True
     """Whether to bound memory and processes by control groups where they can be had."""
@@ -81,10 +82,10 @@ class _SlotLease:
             await self.destroy()
 
     async def destroy(self) -> None:
-        """End the keeper, and free the slot."""
-        self.backend._forget(self)
-        await self.keeper.kill()
-        self.slot.free()
+        """End the keeper, and free the slot. Safe to call twice."""
+        if self.backend._forget(self):
+            await self.keeper.kill()
+            self.slot.free()
 
     async def _end_sandbox(self) -> bool:
         if self.channel.closed:
@@ -119,15 +120,13 @@ class NamespaceBackend:
 
     async def capabilities(self) -> Capabilities:
         """What it enforces here."""
-        from turngym.sandboxes.probe import probe
-
         if self._found is None:
-            self._found = await probe(self, remedies=self.remedies())
+            self._found = await probe(self, frozenset({"own_uid"} if self._mapped else ()))
         return self._found
 
-    def remedies(self) -> dict[str, str]:
+    def remedies(self) -> dict[Capability, str]:
         """Why something that it could enforce may be missing here."""
-        found: dict[str, str] = {}
+        found: dict[Capability, str] = {}
         if self._slots is not None and self._slots.why_no_groups:
             found["hard_memory"] = found["hard_processes"] = self._slots.why_no_groups
         if not self._mapped:
@@ -146,7 +145,7 @@ class NamespaceBackend:
         lease = await self._lease(limits.network)
         try:
             if lease.slot.group is not None:
-                lease.slot.group.prepare(limits.memory_mib, limits.processes)
+                lease.slot.group.prepare(limits)
             await lease.channel.send(
                 {
                     "disk_mib": limits.disk_mib,
@@ -176,6 +175,7 @@ class NamespaceBackend:
             self._slots = Slots(
                 self._config.max_sandboxes, self._config.uid_base, groups=self._config.cgroups
             )
+        await self._launcher.ready()  # it removes the slot's control groups, should this process be killed
         slot = self._slots.take()
         try:
             keeper = await self._start_keeper(slot, network=network)
@@ -229,10 +229,13 @@ class NamespaceBackend:
             return
         self._idle.append(lease)
 
-    def _forget(self, lease: _SlotLease) -> None:
-        self._all.discard(lease)
+    def _forget(self, lease: _SlotLease) -> bool:
+        """False if it was forgotten before."""
         if lease in self._idle:
             self._idle.remove(lease)
+        known = lease in self._all
+        self._all.discard(lease)
+        return known
 
 
 def system_python() -> str:

@@ -6,6 +6,7 @@ import resource
 from typing import Any, Final
 
 from turngym.sandboxes.bundle import BOOT_STREAMED
+from turngym.sandboxes.cgroups import output_mib
 from turngym.sandboxes.docker.config import DockerConfig
 from turngym.sandboxes.docker.engine import Facts
 from turngym.sandboxes.docker.syscalls import profile
@@ -31,7 +32,7 @@ def container(
     client: Any, config: DockerConfig, facts: Facts, limits: Limits, name: str, labels: dict[str, str]
 ) -> dict[str, Any]:
     """Arguments of `create_container`."""
-    memory = (limits.memory_mib + OVERHEAD_MIB) * MIB
+    memory = (limits.memory_mib + output_mib(limits) + OVERHEAD_MIB) * MIB
     host = {
         "network_mode": config.network if limits.network else "none",
         "cap_drop": ["ALL"],
@@ -89,7 +90,8 @@ def hello(config: DockerConfig, facts: Facts, uid: int) -> dict[str, Any]:
         "soft_memory": int(not facts.bounds_memory),
         "uid_is_own": 1,
         "warm": int(config.warm),
-        "preload": list(config.preload),
+        "preload": int(config.warm),
+        "modules": list(config.preload),
         "folders": [HOME, _TMP, _SHM],
         "disk": BOX,
         "links": [["/dev/shm", _SHM]],

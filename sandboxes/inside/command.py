@@ -11,6 +11,7 @@ import os
 import select
 import time
 
+from turngym.sandboxes.inside import kernel
 from turngym.sandboxes.inside.walls import Wall
 
 TYPE_CHECKING = False
@@ -99,7 +100,7 @@ def run_command(
     os.set_blocking(in_write, False)
     kills_before = wall.oom_kills()
     began = time.monotonic()
-    pid = os.fork()
+    pid = kernel.clone()
     if pid == 0:
         _become(request, wall, [in_read, *(stream.inner_fd for stream in streams)], warm)
     os.close(in_read)
@@ -239,7 +240,7 @@ def _describe(
         status = "oom"
     elif signal == _SIGXCPU or (signal == _SIGKILL and cpu_s * 1000 >= limits["cpu_ms"]):
         status = "timeout"
-    elif any(stream.truncated for stream in end.streams[:2]):
+    elif any(stream.truncated for stream in end.streams):
         status = "output_limit"
     else:
         status = "signalled" if signal else "exited"

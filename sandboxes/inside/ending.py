@@ -1,12 +1,13 @@
 """How a forked Python program ends: as an interpreter would, without the time that taking one apart costs.
 
-Threads are joined, exit functions called, the objects of the program's own modules dropped (which flushes the
-files that it left open) and the streams flushed. What was there before the program began is left as it is.
+Threads are joined, exit functions called, the program's own objects dropped, and files that it left open flushed.
+What was there before the program began is left as it is.
 """
 
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 
@@ -38,17 +39,11 @@ def report(error: BaseException) -> int:
     return 1
 
 
-def finish(code: int, ready: set[str]) -> None:
-    """End the process.
-
-    Args:
-        code: exit code, unless flushing fails.
-        ready: names of the modules that were there before the program.
-    """
+def finish(code: int) -> None:
+    """End the process with this exit code, unless flushing fails."""
     import atexit
-    import threading
 
-    end_threads = getattr(threading, "_shutdown", None)
+    end_threads = getattr(sys.modules.get("threading"), "_shutdown", None)
     run_exits = getattr(atexit, "_run_exitfuncs", None)
     for step in (end_threads, run_exits):
         try:
@@ -58,16 +53,24 @@ def finish(code: int, ready: set[str]) -> None:
             code = report(error)
     flushed = _flush()
     main = sys.modules.get("__main__")
-    own = [module for name, module in list(sys.modules.items()) if name not in ready]
-    for module in [*own, main]:
-        space = getattr(module, "__dict__", None)
-        if isinstance(space, dict):
-            for name in list(space):
-                if name != "__builtins__":
-                    space.pop(name, None)
-    gc.collect()
+    space = getattr(main, "__dict__", None)
+    if isinstance(space, dict):
+        for name in list(space):
+            if name != "__builtins__":
+                space.pop(name, None)
+    _flush_open_files()
     flushed = _flush() and flushed
     os._exit(code if flushed else _FLUSH_FAILED)
+
+
+def _flush_open_files() -> None:
+    """What the program's other modules and cycles of objects still hold open for writing."""
+    for thing in gc.get_objects():
+        if type(thing) is io.TextIOWrapper or type(thing) is io.BufferedWriter:
+            try:
+                thing.flush()
+            except (OSError, ValueError):  # closed, or full
+                continue
 
 
 def _exit_code(leaving: SystemExit) -> int:

@@ -7,7 +7,6 @@ place and moved there, so that a link, FIFO or socket of that name is replaced a
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
@@ -52,7 +51,7 @@ def write_files(
 ) -> None:
     """Write entries (path, mode, bytes; None for a folder), each whole, owned by the program's user."""
     for path, mode, data in entries:
-        names = split(home, base) + split("", path)
+        names = split(home, base) + split("" if base else home, path)
         if data is None:
             os.close(_open_folder(home, names, make=(uid, gid)))
             continue
@@ -191,6 +190,8 @@ def _write(folder: int, name: str, data: bytes, mode: int, uid: int, gid: int) -
             os.close(fd)
         os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        with contextlib.suppress(OSError):
+        try:
             os.unlink(draft, dir_fd=folder)
+        except OSError:
+            pass  # it was moved, or somebody took it away
         raise

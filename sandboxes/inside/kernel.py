@@ -1,13 +1,20 @@
 """The few system calls that Python's os module lacks: namespaces, mounts, capabilities, prctl.
 
+The package `ctypes` would take half as long to import as Python takes to start, so that its engine is used alone.
+
 Sources: the manual pages clone(2), unshare(2), mount(2), pivot_root(2), capset(2), prctl(2), user_namespaces(7).
 """
 
 from __future__ import annotations
 
-import ctypes
+import _ctypes
 import errno
 import os
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
@@ -42,60 +49,79 @@ _NUMBERS = {
     "x86_64": {"clone": 56, "pivot_root": 155, "capset": 126},
     "aarch64": {"clone": 220, "pivot_root": 41, "capset": 91},
 }
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.syscall.restype = ctypes.c_long
+_RTLD_NOW = 2
+_CDECL, _USE_ERRNO = 0x1, 0x8
 
 
-def _checked(result: int, what: str) -> int:
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"{what}: {os.strerror(code)}")
+class _Long(_ctypes._SimpleCData):  # type: ignore[type-arg]
+    _type_ = "l"
+
+
+class _Function(_ctypes.CFuncPtr):
+    _flags_ = _CDECL | _USE_ERRNO
+    _restype_ = _Long
+
+
+_libc = _ctypes.dlopen(None, _RTLD_NOW)  # type: ignore[arg-type]
+_functions: dict[str, Any] = {}
+
+
+def _call(name: str, *args: Any) -> int:
+    """A function of the C library: integers are passed as long, bytes and None as pointers.
+
+    Raises:
+        OSError: it returned -1.
+    """
+    function = _functions.get(name)
+    if function is None:
+        function = _functions[name] = _Function(_ctypes.dlsym(_libc, name))
+    result: int = function(*[_Long(arg) if isinstance(arg, int) else arg for arg in args])
+    # A function that returns int leaves the upper half of the register undefined.
+    if result & 0xFFFFFFFF == 0xFFFFFFFF:
+        code = _ctypes.get_errno()
+        raise OSError(code, f"{name}: {os.strerror(code)}")
     return result
 
 
-def _syscall(name: str, *args: object) -> int:
+def _syscall(name: str, *args: Any) -> int:
     numbers = _NUMBERS.get(os.uname().machine)
     if numbers is None:
-        raise OSError(38, f"the processor {os.uname().machine} is not supported")
-    values = [ctypes.c_long(arg) if isinstance(arg, int) else arg for arg in args]
-    return _checked(_libc.syscall(ctypes.c_long(numbers[name]), *values), name)
+        raise OSError(errno.ENOSYS, f"the processor {os.uname().machine} is not supported")
+    return _call("syscall", numbers[name], *args)
 
 
-def clone(flags: int) -> int:
-    """fork() whose child is in new namespaces; 0 in the child. The caller has one thread."""
-    api = ctypes.pythonapi
-    api.PyOS_BeforeFork()
-    pid = -1
-    try:
-        pid = _syscall("clone", flags | _SIGCHLD, 0, 0, 0, 0)
-    finally:
-        if pid == 0:
-            api.PyOS_AfterFork_Child()
-        else:
-            api.PyOS_AfterFork_Parent()
-    return pid
+def clone(flags: int = 0) -> int:
+    """fork(), into new namespaces if flags say so; 0 in the child. The caller has one thread.
+
+    The functions that modules have registered for a fork are not run: they free locks that other threads might
+    hold, of which there are none, and seed `random`, which `become` does. They would take longer than the fork.
+    """
+    return _syscall("clone", flags | _SIGCHLD, 0, 0, 0, 0)
 
 
 def unshare(flags: int) -> None:
     """Move this process into new namespaces (for CLONE_NEWPID: its next children)."""
-    _checked(_libc.unshare(ctypes.c_int(flags)), "unshare")
+    _call("unshare", flags)
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
     """mount(2)."""
-    result = _libc.mount(
-        os.fsencode(source),
-        os.fsencode(target),
-        None if kind is None else kind.encode(),
-        ctypes.c_ulong(flags),
-        options.encode() or None,
-    )
-    _checked(result, f"mount {target}")
+    try:
+        _call(
+            "mount",
+            os.fsencode(source),
+            os.fsencode(target),
+            None if kind is None else kind.encode(),
+            flags,
+            options.encode() or None,
+        )
+    except OSError as error:
+        raise OSError(error.errno, f"mount {target}: {os.strerror(error.errno or 0)}") from None
 
 
 def unmount(target: str, flags: int = 0) -> None:
     """umount2(2)."""
-    _checked(_libc.umount2(os.fsencode(target), flags), f"umount {target}")
+    _call("umount2", os.fsencode(target), flags)
 
 
 def pivot_root(new_root: str) -> None:
@@ -106,10 +132,9 @@ def pivot_root(new_root: str) -> None:
     os.chdir("/")
 
 
-def prctl(option: int, first: int = 0, second: object = 0) -> None:
+def prctl(option: int, first: int = 0, second: Any = 0) -> None:
     """prctl(2)."""
-    last = ctypes.c_ulong(second) if isinstance(second, int) else second
-    _checked(_libc.prctl(option, ctypes.c_ulong(first), last, ctypes.c_ulong(0), ctypes.c_ulong(0)), "prctl")
+    _call("prctl", option, first, second, 0, 0)
 
 
 def drop_bounding_set() -> None:
@@ -126,19 +151,25 @@ def drop_bounding_set() -> None:
 def keep_capabilities(bits: int) -> None:
     """Keep some of this process's capabilities (a bit for each number), and give up the others for ever."""
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
     low, high = bits & 0xFFFFFFFF, bits >> 32
-    data = (ctypes.c_uint32 * 6)(
-        low, low, 0, high, high, 0
-    )  # effective, permitted, inheritable, twice 32 bits
-    _syscall("capset", ctypes.byref(header), ctypes.byref(data))
+    # _LINUX_CAPABILITY_VERSION_3, this process; effective, permitted, inheritable, twice 32 bits
+    header = struct.pack("=II", 0x20080522, 0)
+    _syscall("capset", header, struct.pack("=6I", low, low, 0, high, high, 0))
 
 
-class _Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
+class _Bytes(_ctypes._SimpleCData):  # type: ignore[type-arg]
+    _type_ = "z"
+
+
+class _Short(_ctypes._SimpleCData):  # type: ignore[type-arg]
+    _type_ = "H"
+
+
+class _FilterProgram(_ctypes.Structure):
+    _fields_ = [("length", _Short), ("filter", _Bytes)]  # noqa: RUF012 (the engine wants a list)
 
 
 def filter_syscalls(program: bytes) -> None:
     """Install a compiled seccomp filter; needs no_new_privs."""
-    code = _Program(len(program) // 8, program)
-    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(code))
+    code = _FilterProgram(len(program) // 8, program)
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, _ctypes.byref(code))

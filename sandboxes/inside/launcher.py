@@ -13,6 +13,7 @@ import gc
 import os
 import select
 import socket
+import time
 
 from turngym.sandboxes.inside import keeper, kernel, python
 from turngym.sandboxes.inside.command import BecomeProgram
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _MAX_MESSAGE = 1 << 20
 _MAX_FDS = 16
+_END_S = 3.0
 _APART = (
     kernel.CLONE_NEWUSER
     | kernel.CLONE_NEWPID
@@ -45,16 +47,18 @@ def launch(control_fd: int, preload: list[str], paths: list[str]) -> None:
     gc.freeze()
     control.send(encode({"ready": 1}))
     children: dict[int, list[bytes]] = {}
+    groups: set[bytes] = set()  # of children that have ended, to be removed
     poll = select.poll()
     poll.register(control, select.POLLIN)
     while True:
         ready = poll.poll(1000)
-        _reap(children)
+        groups |= _reap(children)
+        groups = {group for group in groups if not _remove(group)}
         if not ready:
             continue
         data, fds = _receive(control)
         if not data:
-            _end(children)
+            _end(children, groups)
             return
         try:
             request = decode(data)
@@ -64,9 +68,8 @@ def launch(control_fd: int, preload: list[str], paths: list[str]) -> None:
             answer: dict[str, Any] = {"pid": pid}
         except OSError as error:
             answer = {"errno": error.errno or 0, "message": str(error)}
-        for (
-            fd
-        ) in fds:  # not in a `finally`: a child that becomes a program comes this way, with other descriptors
+        # Not in a `finally`: a child that becomes a program comes this way, and its descriptors are others.
+        for fd in fds:
             os.close(fd)
         control.send(encode(answer))
 
@@ -115,7 +118,7 @@ def _start_program(request: dict[str, Any], fds: list[int], control: socket.sock
 
     `places` are the numbers that the program knows them by.
     """
-    pid = os.fork()
+    pid = kernel.clone()
     if pid:
         return pid
     try:
@@ -174,22 +177,46 @@ def _receive(control: socket.socket) -> tuple[bytes, list[int]]:
     return data, list(fds)
 
 
-def _reap(children: dict[int, list[bytes]], *, wait: bool = False) -> None:
+def _reap(children: dict[int, list[bytes]]) -> set[bytes]:
+    """Collect children that have ended; their control groups."""
+    groups: set[bytes] = set()
     while children:
         try:
-            pid, _ = os.waitpid(-1, 0 if wait else os.WNOHANG)
+            pid, _ = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return
+            break
         if pid == 0:
-            return
-        for group in children.pop(pid, []):
-            try:
-                os.rmdir(group)
-            except OSError:  # the host finds it, and whoever is in it, when it takes the slot again
-                continue
+            break
+        groups.update(children.pop(pid, []))
+    return groups
 
 
-def _end(children: dict[int, list[bytes]]) -> None:
+def _end(children: dict[int, list[bytes]], groups: set[bytes]) -> None:
     for pid in children:
         os.kill(pid, 9)
-    _reap(children, wait=True)
+    for pid, more in children.items():
+        os.waitpid(pid, 0)
+        groups.update(more)
+    deadline = time.monotonic() + _END_S
+    while groups and time.monotonic() < deadline:
+        # What a keeper had started dies with it, but a moment later.
+        groups = {group for group in groups if not _remove(group)}
+        time.sleep(0.005)
+
+
+def _remove(group: bytes) -> bool:
+    """True if a group is gone; one that has an owner (see `cgroups.py`), or somebody in it, is left alone."""
+    try:
+        fd = os.open(group, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.rmdir(group)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True

@@ -48,9 +48,10 @@ def occupy_low_descriptors() -> None:
 def supervise(in_fd: int, out_fd: int) -> None:
     """Serve one sandbox whose walls stand already; the host's first frame describes them.
 
-    Its keys are those of `Wall`, `warm` and `folders` (made if they are not there). Optional: `preload` (modules),
-    `disk` (an empty file system of root's, on which the folders are), `links` (pairs of path and target), `kills`
-    and `peaks` (files of control groups, of which the first that is there is read).
+    Its keys are those of `Wall`, `warm`, `preload` (whether to import what programs want) and `folders` (made if
+    they are not there). Optional: `modules` (imported too), `disk` (an empty file system of root's, on which the
+    folders are), `links` (pairs of path and target), `kills` and `peaks` (files of control groups, of which the
+    first that is there is read), `announce` (whether to say that all is ready).
     """
     from turngym.sandboxes.inside import kernel
 
@@ -61,10 +62,10 @@ def supervise(in_fd: int, out_fd: int) -> None:
     if config["ends"] == b"children":
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-    if config["warm"]:
+    if config["preload"]:
         from turngym.sandboxes.inside.python import preload
 
-        preload([name.decode() for name in config.get("preload", [])], [])
+        preload([name.decode() for name in config.get("modules", [])], [])
         gc.collect()
         gc.freeze()  # what is here already is no garbage of a program's, and its pages stay shared
     home = config["home"].decode()
@@ -76,12 +77,13 @@ def supervise(in_fd: int, out_fd: int) -> None:
         filter=config["filter"],
         soft_memory=bool(config["soft_memory"]),
         uid_is_own=bool(config["uid_is_own"]),
-        oom_fd=_first(config.get("kills", [])),
-        peak_fd=_first(config.get("peaks", [])),
+        oom_fd=config.get("oom_fd", _first(config.get("kills", []))),
+        peak_fd=config.get("peak_fd", _first(config.get("peaks", []))),
         files_as_user="disk" in config,
     )
     _lay_out(config, wall)
-    channel.send({"ready": 1})
+    if config.get("announce", 1):
+        channel.send({"ready": 1})
     Supervisor(channel, wall, warm=bool(config["warm"])).serve()
     wall.end_all()
 
@@ -125,7 +127,6 @@ def run_python(argv: list[str]) -> None:
     from turngym.sandboxes.inside.python import become
     from turngym.sandboxes.inside.session import interpret
 
-    ready = set(sys.modules)
     code = 0
     try:
         if argv:
@@ -134,7 +135,7 @@ def run_python(argv: list[str]) -> None:
             interpret()
     except BaseException as error:  # noqa: BLE001 (what an interpreter does with what nobody caught)
         code = report(error)
-    finish(code, ready)
+    finish(code)
 
 
 if __name__ == "__main__":

@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 NAMES = ("python3", "python")
 """What a warm start answers to; any other program name starts a new process."""
 
+FLAGS = ("-u", "-B", "-I", "-s", "-S", "-E", "-P")
+"""Options of the interpreter that a fork serves."""
+
 # fmt: off
 PRELOADED = (
-    "abc", "argparse", "array", "ast", "asyncio", "atexit", "base64", "bisect", "builtins", "collections",
-    "collections.abc", "contextlib", "copy", "csv", "ctypes", "dataclasses", "datetime", "decimal", "enum",
-    "fractions", "functools", "glob", "hashlib", "heapq", "io", "itertools", "json", "keyword", "linecache",
-    "logging", "math", "multiprocessing", "numbers", "operator", "os", "os.path", "pathlib", "pickle", "platform",
-    "pprint", "queue", "random", "re", "runpy", "shutil", "signal", "site", "socket", "sqlite3", "stat",
-    "statistics", "string", "struct", "subprocess", "sys", "sysconfig", "tempfile", "textwrap", "threading", "time",
-    "timeit", "tokenize", "traceback", "types", "typing", "unicodedata", "unittest", "urllib.parse", "uuid",
-    "warnings", "weakref", "zlib",
+    "abc", "array", "ast", "atexit", "base64", "bisect", "cmath", "collections", "collections.abc", "contextlib",
+    "copy", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "heapq", "io", "itertools",
+    "json", "keyword", "linecache", "math", "numbers", "operator", "os.path", "pathlib", "pprint", "random", "re",
+    "reprlib", "runpy", "signal", "site", "socket", "stat", "statistics", "string", "struct", "sys", "textwrap",
+    "threading", "time", "tokenize", "traceback", "types", "typing", "unicodedata", "warnings", "weakref",
 )
 # fmt: on
-"""Modules that are ready before a program starts; none of them runs anything at import that a fork must not share."""
+"""Modules that are ready before a program starts: those of small programs. Every further one makes each fork slower."""
 
 
 def can_run(argv: list[bytes]) -> bool:
@@ -32,7 +32,7 @@ def can_run(argv: list[bytes]) -> bool:
     if not argv or os.fsdecode(argv[0]) not in NAMES:
         return False
     rest = [os.fsdecode(part) for part in argv[1:]]
-    while rest and rest[0] in ("-u", "-B", "-I", "-s", "-E", "-P"):
+    while rest and rest[0] in FLAGS:
         rest.pop(0)
     return bool(rest) and ((rest[0] in ("-c", "-m") and len(rest) > 1) or not rest[0].startswith("-"))
 
@@ -54,25 +54,39 @@ def preload(further: list[str], paths: list[str]) -> None:
     del sys.path[: len(paths)]
 
 
+def start_afresh() -> None:
+    """Give a fork what is its own: random numbers, its folder, and what its thread is known by."""
+    found: Any = sys.modules.get("random")
+    if found is not None:
+        found.seed()
+    found = sys.modules.get("numpy")
+    if found is not None:
+        found.random.seed()
+    found = sys.modules.get("multiprocessing.process")
+    if found is not None:
+        found.ORIGINAL_DIR = os.getcwd()  # it remembers where it was imported
+    found = sys.modules.get("threading")
+    own_id = found and getattr(found.main_thread(), "_set_native_id", None)
+    if own_id is not None:
+        own_id()
+
+
 def become(arguments: list[str]) -> None:
     """Run the program in this process; returns when its last line has run, or raises what it raises."""
-    import random
-    import runpy
-
-    random.seed()
-    numpy: Any = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed()
     rest = arguments[1:]
-    unbuffered = isolated = False
-    while rest and rest[0] in ("-u", "-B", "-I", "-s", "-E", "-P"):
-        unbuffered = unbuffered or rest[0] == "-u"
-        isolated = isolated or rest[0] in ("-I", "-P")
-        rest.pop(0)
+    flags = set()
+    while rest and rest[0] in FLAGS:
+        flags.add(rest.pop(0))
+    if "site" not in sys.modules and "-S" not in flags:
+        import site
+
+        site.main()
+    start_afresh()
+    isolated = bool(flags & {"-I", "-P"})
     sys.orig_argv = list(arguments)
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and not isolated]
     sys.path[:0] = paths
-    if unbuffered:
+    if "-u" in flags:
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(write_through=True)  # type: ignore[union-attr]
     main = type(sys)("__main__")
@@ -83,6 +97,8 @@ def become(arguments: list[str]) -> None:
         sys.argv = [rest[1], *rest[2:]]
         if not isolated:
             sys.path.insert(0, os.getcwd())
+        import runpy
+
         runpy.run_module(rest[1], run_name="__main__", alter_sys=True)
         return
     if rest[0] == "-c":
@@ -94,11 +110,11 @@ def become(arguments: list[str]) -> None:
     sys.argv = rest
     if not isolated:
         sys.path.insert(0, os.path.dirname(os.path.abspath(rest[0])))
-    space["__file__"] = rest[0]
+    name = space["__file__"] = os.path.abspath(rest[0])
     try:
         with open(rest[0], "rb") as file:
             source = file.read()
     except OSError as error:
         os.write(2, (f"python3: can't open file {rest[0]!r}: {error}\n").encode("utf-8", "replace"))
         os._exit(2)
-    exec(compile(source, rest[0], "exec", dont_inherit=True), space)
+    exec(compile(source, name, "exec", dont_inherit=True), space)

@@ -37,6 +37,7 @@ class Supervisor:
             BecomeProgram: in a child that is to be a Python program.
         """
         verbs = {
+            "ping": lambda _: {},
             "exec": self._exec,
             "read": self._read,
             "write": self._write,
@@ -75,7 +76,7 @@ class Supervisor:
             self.wall,
             self.channel.in_fd,
             warm=self.warm and python.can_run(request["argv"]),
-            keep=self.session.pid if self.session is not None else 0,
+            keep=self.session.pid if self.session is not None and self.session.alive else 0,
         )
 
     def _read(self, request: dict[str, Any]) -> dict[str, Any]:

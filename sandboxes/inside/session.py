@@ -6,24 +6,27 @@ read from its pipes, its time is the supervisor's, and its death is the kernel's
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
-import signal
 import sys
 import time
 
+from turngym.sandboxes.inside import kernel
 from turngym.sandboxes.inside.command import BecomeProgram, HostGone, Stream
+from turngym.sandboxes.inside.python import start_afresh
 from turngym.sandboxes.inside.walls import Wall
-from turngym.sandboxes.inside.wire import Channel, WireError
+from turngym.sandboxes.inside.wire import Channel, WireError, decode, pack_frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 _GRACE_S = 1.0
+_SIGINT, _SIGKILL = 2, 9
 _TASK_FD, _DONE_FD = 3, 4
 _MAX_VALUE = 1 << 16
+_MAX_ANSWER = 4 * _MAX_VALUE + 100  # its characters as UTF-8
+_MAX_READS = 32
 
 
 class Session:
@@ -38,12 +41,20 @@ class Session:
         task_read, self.task_fd = os.pipe()
         self.done_fd, done_write = os.pipe()
         null = os.open("/dev/null", os.O_RDONLY)
-        self.pid = os.fork()
+        self.pid = kernel.clone()
         if self.pid == 0:
             _start(request, wall, [null, self.out.inner_fd, self.err.inner_fd, task_read, done_write])
         for fd in (null, self.out.inner_fd, self.err.inner_fd, task_read, done_write):
             os.close(fd)
-        self.channel = Channel(self.done_fd, self.task_fd)
+        # Neither a code that nobody reads nor half an answer can stop the supervisor.
+        os.set_blocking(self.task_fd, False)
+        os.set_blocking(self.done_fd, False)
+        self.pid_fd = os.pidfd_open(self.pid)
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process runs; once it has ended, its number may be another's."""
+        return self.pid != 0 and not select.select([self.pid_fd], [], [], 0)[0]
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run one piece of code; the answer's status is ok, error, interrupted or lost.
@@ -55,13 +66,16 @@ class Session:
         self.out.limit, self.err.limit = limits["stdout_bytes"], limits["stderr_bytes"]
         self.out.truncated = self.err.truncated = False
         began = time.monotonic()
-        try:
-            self.channel.send({"code": request["code"]})
-            answer = self._wait(began + limits["wall_ms"] / 1000)
-        except (BrokenPipeError, WireError):
-            answer = None
+        answer = None
+        unasked, _, _ = select.select([self.done_fd], [], [], 0)
+        if not unasked:  # else it has ended, or answers without being asked
+            task = pack_frame({"code": request["code"]})
+            try:
+                answer = self._wait(task, began + limits["wall_ms"] / 1000)
+            except (BrokenPipeError, WireError):  # it has closed a pipe, or says what is no answer
+                answer = None
         if answer is None:
-            self.close()
+            self._end()
         self._drain()
         found = {
             "status": b"lost",
@@ -71,7 +85,9 @@ class Session:
             "stderr_truncated": self.err.truncated,
             "wall_us": int((time.monotonic() - began) * 1e6),
         }
-        if answer is not None:
+        if answer is None:
+            self.close()
+        else:
             found["status"] = answer["status"]
             if "value" in answer:
                 found["value"] = answer["value"][:_MAX_VALUE]
@@ -80,21 +96,33 @@ class Session:
     def close(self) -> None:
         """End the interpreter and everything that it started. Safe to call twice."""
         if self.pid:
-            pid, self.pid = self.pid, 0
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            self.wall.end_all()
-            os.close(self.task_fd)
-            os.close(self.done_fd)
+            self._end()
+            self.pid = 0
+            for fd in (self.pid_fd, self.task_fd, self.done_fd, self.out.fd, self.err.fd):
+                os.close(fd)
 
-    def _wait(self, deadline: float) -> dict[str, Any] | None:
-        """The interpreter's answer; None if it died or had to be given up."""
+    def _end(self) -> None:
+        self._signal(_SIGKILL)
+        self.wall.end_all()
+
+    def _signal(self, number: int) -> None:
+        import signal
+
+        try:
+            signal.pidfd_send_signal(self.pid_fd, number)
+        except ProcessLookupError:
+            pass
+
+    def _wait(self, task: bytes, deadline: float) -> dict[str, Any] | None:
+        """Send the code and wait; the interpreter's answer, or None if it died or had to be given up."""
         poll = select.poll()
-        poll.register(self.done_fd, select.POLLIN)
-        poll.register(self.host_fd, select.POLLRDHUP)
-        open_streams = {self.out.fd: self.out, self.err.fd: self.err}
-        for fd in open_streams:
+        streams = {self.out.fd: self.out, self.err.fd: self.err}
+        for fd in (self.done_fd, self.pid_fd, *streams):
             poll.register(fd, select.POLLIN)
+        poll.register(self.task_fd, select.POLLOUT)
+        poll.register(self.host_fd, select.POLLRDHUP)
+        left = memoryview(task)
+        came = bytearray()
         interrupted = False
         while True:
             left_s = deadline - time.monotonic()
@@ -103,24 +131,55 @@ class Session:
                     return None
                 interrupted = True
                 deadline += _GRACE_S
-                os.kill(self.pid, signal.SIGINT)
+                self._signal(_SIGINT)
                 continue
             for fd, events in poll.poll(left_s * 1000 + 1):
                 if fd == self.done_fd:
-                    answer = self.channel.receive()
-                    return _checked(answer, interrupted)
-                if fd == self.host_fd:
+                    answer = self._receive(came)
+                    if answer is not None:
+                        return None if left else _checked(answer, interrupted)
+                elif fd == self.pid_fd:
+                    return None
+                elif fd == self.host_fd:
                     if events & (select.POLLHUP | select.POLLRDHUP | select.POLLERR):
                         self.close()
                         raise HostGone
-                elif not open_streams[fd].read():
+                elif fd == self.task_fd:
+                    left = self._send(left)
+                    if not left:
+                        poll.unregister(fd)
+                elif not streams[fd].read():
                     poll.unregister(fd)
+
+    def _send(self, left: memoryview) -> memoryview:
+        try:
+            return left[os.write(self.task_fd, left[: 1 << 16]) :]
+        except BlockingIOError:
+            return left
+
+    def _receive(self, came: bytearray) -> Any:
+        """One answer, and nothing behind it; None while it is not whole.
+
+        Raises:
+            WireError: it is damaged, too long, or the interpreter has closed the pipe.
+        """
+        try:
+            data = os.read(self.done_fd, 1 << 16)
+        except BlockingIOError:
+            return None
+        came += data
+        length = int.from_bytes(came[:4], "big")
+        if not data or (len(came) >= 4 and length > _MAX_ANSWER) or len(came) > 4 + length:
+            raise WireError("no answer")
+        if len(came) < 4 or len(came) < 4 + length:
+            return None
+        return decode(bytes(came[4:]))
 
     def _drain(self) -> None:
         """What was written before the answer is in the pipes already."""
         for stream in (self.out, self.err):
-            while select.select([stream.fd], [], [], 0)[0] and stream.read():
-                if stream.truncated:
+            for _ in range(_MAX_READS):  # somebody may go on writing
+                if not select.select([stream.fd], [], [], 0)[0] or not stream.read():
                     break
 
 
@@ -155,9 +214,9 @@ def _start(request: dict[str, Any], wall: Wall, fds: list[int]) -> None:
 
 def interpret() -> None:
     """In the child: run pieces of code until the supervisor closes the pipe."""
-    import random
+    import signal
 
-    random.seed()
+    start_afresh()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.path[:0] = ["", *(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path)]
     sys.argv = [""]
@@ -166,6 +225,7 @@ def interpret() -> None:
     main.__dict__["__builtins__"] = sys.modules["builtins"]
     channel = Channel(_TASK_FD, _DONE_FD)
     number = 0
+    answer: dict[str, Any]
     while True:
         try:
             task = channel.receive()
@@ -174,7 +234,10 @@ def interpret() -> None:
         if task is None:
             return
         number += 1
-        answer = _run_piece(task["code"].decode("utf-8", "surrogateescape"), main.__dict__, number)
+        try:
+            answer = _run_piece(task["code"].decode("utf-8", "surrogateescape"), main.__dict__, number)
+        except KeyboardInterrupt:  # it came as the code ended
+            answer = {"status": "error"}
         channel.send(answer)
 
 
@@ -193,7 +256,7 @@ def _run_piece(code: str, space: dict[str, Any], number: int) -> dict[str, Any]:
         if isinstance(last, ast.Expr):
             value = eval(compile(ast.Expression(last.value), name, "eval"), space)
             if value is not None:
-                answer["value"] = repr(value)[:_MAX_VALUE]
+                answer["value"] = repr(value)[:_MAX_VALUE].encode("utf-8", "backslashreplace")
     except SystemExit as leaving:
         answer["status"] = "error"
         print(f"SystemExit: {leaving}", file=sys.stderr)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-_KILL = 9
+_KILL, _STOP = 9, 19
+_ONE_BY_ONE_S = 1.0
 
 
 class Wall:
@@ -102,21 +103,22 @@ class Wall:
             kernel.filter_syscalls(self.filter)
 
     def end_all(self, keep: int = 0, timeout_s: float = 5.0) -> bool:
-        """Kill every process but this one (and the tree of `keep`), and reap. False if some outlived the time."""
+        """Kill every process but this one, and reap. False if some outlived the time.
+
+        The tree of `keep` is spared, unless the others fork faster than they are found: then it ends with them.
+        """
+        if keep and _end_all_but(keep):
+            return True
         deadline = time.monotonic() + timeout_s
         while True:
-            if keep:
-                killed = _kill_each(_others(keep))
-            elif self.ends == "all":
-                killed = _kill(-1)
+            if self.ends == "all":
+                killed = _signal(-1)
             elif self.ends == "uid":
                 killed = _kill_as(self.uid, self.gid)
             else:
-                killed = _kill_each(_descendants(os.getpid()))
-            left = reap()
+                killed = _signal_each(_descendants(os.getpid()))
+            _, left = reap()
             if not killed and not left:
-                return True
-            if keep and not killed:
                 return True
             if time.monotonic() > deadline:
                 return False
@@ -138,15 +140,17 @@ class Wall:
         return int(os.pread(self.peak_fd, 64, 0)) >> 10
 
 
-def reap() -> bool:
-    """Collect dead children; True if live ones are left."""
+def reap() -> tuple[bool, bool]:
+    """Collect dead children; whether there were some, and whether live ones are left."""
+    some = False
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return False
+            return some, False
         if pid == 0:
-            return True
+            return some, True
+        some = True
 
 
 def _limit(kind: int, soft: int, hard: int | None = None) -> None:
@@ -171,16 +175,38 @@ def _more_likely_killed() -> None:
         os.close(fd)
 
 
-def _kill(pid: int) -> bool:
+def _signal(pid: int, number: int = _KILL) -> bool:
     try:
-        os.kill(pid, _KILL)
+        os.kill(pid, number)
     except ProcessLookupError:
         return False
     return True
 
 
-def _kill_each(pids: list[int]) -> bool:
-    return any(_kill(pid) for pid in pids)
+def _signal_each(pids: list[int], number: int = _KILL) -> bool:
+    signalled = [_signal(pid, number) for pid in pids]  # each, not only up to the first
+    return any(signalled)
+
+
+def _end_all_but(keep: int) -> bool:
+    """Kill every process below this one but those of one tree; False if they do not become fewer.
+
+    They are stopped first: what is stopped forks no more, and takes the room that others would fork into.
+    """
+    deadline = time.monotonic() + _ONE_BY_ONE_S
+    stopped: set[int] = set()
+    while time.monotonic() < deadline:
+        others = _others(keep)
+        new = [pid for pid in others if pid not in stopped]
+        if new:
+            _signal_each(new, _STOP)
+            stopped.update(new)
+        else:
+            _signal_each(others)
+        some, _ = reap()  # who was found by nobody, because it ended after a fork, is found here
+        if not others and not some:
+            return True
+    return False
 
 
 def _kill_as(uid: int, gid: int) -> bool:
@@ -194,7 +220,7 @@ def _kill_as(uid: int, gid: int) -> bool:
             os.setgroups([])
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)
-            _kill(-1)
+            _signal(-1)
             os._exit(0)
         finally:
             os._exit(2)

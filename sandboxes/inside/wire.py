@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # `typing` itself costs more time than the rest of the st
 if TYPE_CHECKING:
     from typing import Any
 
-MAX_FRAME = 320 << 20
+MAX_FRAME = 640 << 20
 """Bytes of the largest frame."""
 MAX_DEPTH = 8
 """How deep values nest."""
@@ -59,7 +59,7 @@ def decode(data: bytes) -> Any:
     """
     try:
         value, end = _decode(data, 0, 0)
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, AttributeError) as error:  # AttributeError: a key that is no text
         raise WireError("damaged frame") from error
     if end != len(data):
         raise WireError("a frame holds more than one value")
@@ -83,7 +83,10 @@ def _decode(data: bytes, at: int, depth: int) -> tuple[Any, int]:
             items.append(item)
         if kind == b"l":
             return items, at + 1
-        pairs = zip(items[::2], items[1::2])  # noqa: B905 (`strict` came with Python 3.10)
+        keys = items[::2]
+        if len(items) % 2 or not all(isinstance(key, bytes) for key in keys):
+            raise WireError("a dictionary whose keys are no text")
+        pairs = zip(keys, items[1::2])  # noqa: B905 (`strict` came with Python 3.10)
         return {key.decode("utf-8"): value for key, value in pairs}, at + 1
     colon = data.index(b":", at, at + 12)
     start = colon + 1

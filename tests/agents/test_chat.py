@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 
 from turngym.agents.bridge import TemplateBridge
 from turngym.agents.chat import ChatAgent, ChatPlayer
+from turngym.agents.description import description
 from turngym.agents.errors import EngineError, TemplateError
 from turngym.agents.protocols import Agent, Engine, Player, Renderer, Sampling
 from turngym.agents.rendering import choose_renderer
+from turngym.agents.simple import ScriptedAgent
 from turngym.agents.types import Action
 from turngym.envs.messages import Message, ToolCall, assistant, system, tool_result, user
 
@@ -229,6 +232,73 @@ def test_a_conversation_that_cannot_be_rendered_is_the_templates_error() -> None
     agent, _ = agent_for("Ho<|im_end|>", name="no_system")
     with pytest.raises(TemplateError, match="roles must alternate"):
         act(agent.start(episode_start()), assistant("me first"), user("U"))
+
+
+@pytest.mark.parametrize("where", ["act", "context_size", "final_context"])
+def test_text_that_cannot_be_encoded_is_the_templates_error(where: str) -> None:
+    agent, _ = agent_for("Ho<|im_end|>", "Hu<|im_end|>")
+    player = agent.start(episode_start())
+    act(player, user("U"))
+    broken = user("half of \ud83d\ude00 is \ud83d")
+    with pytest.raises(TemplateError, match=r"a lone surrogate, '.ud83d'\): messages must be valid Unicode"):
+        act(player, broken) if where == "act" else getattr(player, where)([broken])
+    with pytest.raises(TemplateError, match="a lone surrogate"):
+        agent.start(episode_start()).context_size([broken])
+    assert act(player, user("V")).message.content == "Hu", "the player is as before"
+
+
+@pytest.mark.parametrize(
+    "error", [TypeError("expected str"), UnicodeEncodeError("utf-8", "x", 0, 1, "no"), OverflowError()]
+)
+def test_whatever_a_renderer_raises_is_no_failure_of_the_agents(error: Exception) -> None:
+    agent, _ = agent_for("Ho<|im_end|>")
+
+    def raises(*_: Any) -> Any:
+        raise error
+
+    agent.renderer.render = raises  # type: ignore[method-assign]
+    with pytest.raises(TemplateError, match=rf"the renderer bridge cannot encode .*{type(error).__name__}"):
+        act(agent.start(episode_start()), user("U"))
+
+
+def test_a_tokenizer_that_refuses_is_the_templates_error() -> None:
+    class Refuses:
+        def __init__(self) -> None:
+            self.inner = zoo_tokenizer("chatml_tools")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        def encode(self, text: str, **options: Any) -> Any:
+            if "refuse me" in text:
+                raise TypeError("TextEncodeInput must be a string")
+            return self.inner.encode(text, **options)
+
+        def decode(self, ids: Any, **options: Any) -> Any:
+            if 10**6 in ids:
+                raise OverflowError("out of range")
+            return self.inner.decode(ids, **options)
+
+    renderer = TemplateBridge(Refuses())
+    with pytest.raises(TemplateError, match=r"cannot encode this text .TypeError: TextEncodeInput"):
+        renderer.render([user("refuse me")], ())
+    with pytest.raises(TemplateError, match=r"cannot decode 1 ids .OverflowError: out of range"):
+        renderer.parse([10**6], ())
+
+
+def test_it_says_all_that_decides_how_it_plays() -> None:
+    agent, _ = agent_for("Ho<|im_end|>")
+    told = description(agent)
+    assert json.loads(json.dumps(told)) == told
+    assert told == description(agent_for("Hu<|im_end|>")[0]), "an engine that says nothing of itself"
+    others = [
+        agent_for(system_prompt="Be brief."),
+        agent_for(sampling=Sampling(max_tokens=65)),
+        agent_for(sampling=Sampling(max_tokens=64, temperature=0.5)),
+        agent_for(name="drops_thinking"),
+    ]
+    assert all(description(other) != told for other, _ in others)
+    assert description(ScriptedAgent(["a"])) == {}
 
 
 def test_closing_lets_go_once() -> None:

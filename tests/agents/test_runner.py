@@ -166,12 +166,22 @@ def test_law_10_an_agents_own_failure_is_not_retried() -> None:
 
 
 def test_an_environment_is_not_reused_after_a_failure_or_a_timeout() -> None:
-    factory = Factory(Step(sleep_s=0.05))
-    finished = run(
-        factory, ScriptedAgent(["a"] * 9), requests(3), concurrency=1, limits=Limits(max_seconds=0.02)
-    )
+    factory = Factory()
+    slow = TokenAgent(lambda player, new: asyncio.sleep(60))
+    finished = run(factory, slow, requests(3), concurrency=1, limits=Limits(max_seconds=0.02))
     assert {trajectory.outcome.cause for _, trajectory in finished} == {"time"}
     assert [env.resets for env in factory.made] == [1, 1, 1]
+    factory.assert_all_closed()
+
+
+def test_law_10_an_environment_that_hangs_is_tried_again_in_a_fresh_one() -> None:
+    factory = Factory(Step(sleep_s=0.05))
+    limits = Limits(max_seconds=0.02)
+    finished = run(factory, ScriptedAgent(["a"] * 9), requests(2), concurrency=1, limits=limits, retries=1)
+    assert [(t.outcome.cause, t.attempts, t.outcome.scored) for _, t in finished] == [
+        ("infrastructure", 2, False)
+    ] * 2
+    assert [env.resets for env in factory.made] == [1, 1, 1, 1]
     factory.assert_all_closed()
 
 

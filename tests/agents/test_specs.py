@@ -40,6 +40,12 @@ def test_a_model_folder_that_is_not_there(spec: str) -> None:
         make_agent(spec, CALCULATOR)
 
 
+@pytest.mark.parametrize("spec", ["hf:~nosuchuser", "hf:~nosuchuser/model"])
+def test_a_home_folder_that_is_nobody_s(spec: str) -> None:
+    with pytest.raises(BadSpec, match="~nosuchuser is nobody's home folder here"):
+        make_agent(spec, CALCULATOR)
+
+
 def test_reference_policies_need_no_torch() -> None:
     code = (
         "import sys; from turngym.agents.specs import make_agent;"

@@ -10,7 +10,7 @@ import pytest
 
 from turngym.envs import Message, list_envs, make, reference_policy, register, registry, spec
 from turngym.envs.builtin.calculator import Calculator
-from turngym.envs.errors import ContractError, UnknownEnv, UnknownPolicy, UnknownTask
+from turngym.envs.errors import ContractError, UnknownArgument, UnknownEnv, UnknownPolicy, UnknownTask
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
 
@@ -71,8 +71,44 @@ def test_foreign_environments_are_refused():
 def test_wrong_splits_and_arguments():
     with pytest.raises(UnknownTask, match="no split 'dev'"):
         make("turngym/Calculator-v0", split="dev")
-    with pytest.raises(TypeError, match="leest"):
-        make("turngym/Calculator-v0", leest=3)
+    with pytest.raises(ValueError, match="low ≤ high"):  # the environment's own, as it is
+        make("turngym/GuessNumber-v0", high=-1)
+
+
+@pytest.mark.parametrize(
+    ("id", "name", "words"),
+    [
+        ("turngym/Calculator-v0", "leest", "takes no argument 'leest'; did you mean least"),
+        ("turngym/Calculator-v0", "only_tool", "did you mean only_tools"),  # of a base class
+        ("turngym/GuessNumber-v0", "nosuch", "it takes low, high, max_wrong, split"),
+        ("turngym/GuessNumber-v0", "id", "takes no argument 'id'"),
+        ("turngym/GuessNumber-v0", "disable_env_checker", "takes no argument 'disable_env_checker'"),
+    ],
+)
+def test_unknown_arguments_name_those_that_there_are(id, name, words):
+    with pytest.raises(UnknownArgument, match=words):
+        make(id, **{name: 3})
+    with pytest.raises(UnknownArgument, match=words):
+        reference_policy(id, "expert", **{name: 3})
+
+
+def test_unknown_arguments_of_a_function_and_of_one_that_takes_any(echo):
+    register("t/Function-v0", lambda size=3: type(echo)())
+    with pytest.raises(UnknownArgument, match="'split'; it takes size"):
+        make("t/Function-v0", split="train")
+    register("t/Any-v0", lambda **kwargs: type(echo)(**kwargs))
+    with pytest.raises(TypeError, match="size") as caught:
+        make("t/Any-v0", size=3)
+    assert not isinstance(caught.value, UnknownArgument)
+    assert "environment creator" not in str(caught.value)
+
+
+@pytest.mark.parametrize("module", ["nosuch_module", "turngym.nosuch", ".relative", "broken_module"])
+def test_a_module_that_cannot_be_imported_is_named(module, tmp_path, monkeypatch):
+    (tmp_path / "broken_module.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UnknownEnv, match=f"the module '{module}' cannot be imported: "):
+        make(f"{module}:Env-v0")
 
 
 def test_register_a_class_with_arguments(echo):
@@ -110,6 +146,16 @@ def test_list_survives_an_environment_that_cannot_be_made():
     assert broken.summary == "Broken."
     assert broken.problem is not None
     assert "ModuleNotFoundError" in broken.problem
+
+
+def test_list_survives_an_environment_that_cannot_be_described(echo):
+    class Odd(type(echo)):
+        def close(self):
+            raise OSError("gone")
+
+    register("t/Odd-v0", Odd)
+    (odd,) = [one for one in list_envs() if one.id == "t/Odd-v0"]
+    assert odd.problem == "could not be made: OSError: gone"
 
 
 def test_plugins_load_on_the_first_unknown_id(plugins, monkeypatch, echo):

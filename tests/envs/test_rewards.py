@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turngym.envs import reward
-from turngym.envs.async_bridge import run_inline
 from turngym.envs.errors import ContractError, GradingError, InfrastructureError, InvalidReward
 from turngym.envs.rewards import Reward, Rewards, class_rewards
+from turngym.sandboxes.async_bridge import run_inline
 
 ENV = SimpleNamespace(
     id="e", task=SimpleNamespace(target=5), answer="five", action="a", history=[1, 2], state={"k": 1}

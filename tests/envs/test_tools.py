@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turngym.envs import ToolCall, tool
-from turngym.envs.async_bridge import run, run_inline
 from turngym.envs.errors import ContractError, InfrastructureError
 from turngym.envs.messages import FunctionCall
 from turngym.envs.tools import Tool, Toolbox, class_tools
+from turngym.sandboxes.async_bridge import run, run_inline
 
 
 @tool

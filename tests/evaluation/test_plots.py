@@ -96,3 +96,12 @@ def test_a_missing_library_names_the_extra() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "named"
+
+
+def test_figures_from_before_they_were_checked_can_be_drawn(tmp_path: Path) -> None:
+    with RunStore(tmp_path) as store:
+        fill(store)
+        odd = store.get_meta("report/eval/test/20")
+        odd["success"] |= {"mean": 5.0, "high": 1.0}
+        store.set_meta("report/eval/test/20", odd)
+        assert reward_curve(store, tmp_path / "curve.png").exists()

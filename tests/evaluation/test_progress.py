@@ -29,11 +29,12 @@ def test_a_terminal_gets_a_bar_with_the_figures(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setenv("TERM", "xterm")
-    with progress_bar("calculator") as show:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with progress_bar("calculator [/x]") as show:
         assert show is not None
         show(NOW)
     text = terminal.getvalue()
-    for part in ("calculator", "5/10", "success 0.500", "1,234 turns/s", "2 failed"):
+    for part in ("calculator [/x]", "5/10", "success 0.500", "1,234 turns/s", "2 failed"):
         assert part in text
 
 
@@ -43,3 +44,29 @@ def test_anything_else_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
     with progress_bar("calculator") as show:
         assert show is None
     assert plain.getvalue() == ""
+
+
+@pytest.mark.parametrize(("name", "value"), [("TERM", "dumb"), ("NO_COLOR", "1")])
+def test_a_terminal_that_cannot_or_should_not_be_drawn_on_gets_none(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv(name, value)
+    with progress_bar("calculator") as show:
+        assert show is None
+    assert terminal.getvalue() == ""
+
+
+def test_an_evaluation_goes_on_when_its_terminal_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(Terminal):
+        def write(self, text: str) -> int:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(sys, "stderr", Closed())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with progress_bar("calculator") as show:
+        assert show is not None
+        show(NOW)

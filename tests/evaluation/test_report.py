@@ -83,6 +83,46 @@ def test_law_10_failures_are_counted_and_printed_but_in_no_mean() -> None:
     json.loads(found.model_dump_json())
 
 
+def test_the_most_common_errors_are_named_and_the_others_counted() -> None:
+    tally = Tally(samples=1)
+    errors = (
+        ["OSError: no route"] * 3 + ["ValueError: b"] * 2 + ["A: a", "Z: z\x1b[31m\ud800", "Y: " + "y" * 999]
+    )
+    for number, error in enumerate([*errors, None]):
+        tally.add(summary(f"t{number}", **FAILED, error=error))
+    tally.add(summary("cut", kind="truncated", cause="turns", error="not of a failure"))
+    found = report(tally)
+    assert found.errors == {"OSError: no route": 3, "ValueError: b": 2, "A: a": 1}
+    lines = str(found).splitlines()
+    at = lines.index("  errors    3 × OSError: no route")
+    assert lines[at + 1 : at + 4] == [
+        "            2 × ValueError: b",
+        "            1 × A: a",
+        "            3 × other errors",
+    ]
+    assert EvalReport.model_validate_json(found.model_dump_json()) == found
+
+
+def test_an_error_can_be_printed_whatever_it_holds_and_however_many_there_are() -> None:
+    tally = Tally(samples=1)
+    tally.add(summary("odd", **FAILED, error="Z: z\x1b[31m\ud800" + "y" * 999))
+    (text,) = report(tally).errors
+    assert text.startswith(r"Z: z\x1b[31m\ud800yyy")
+    assert len(text) <= 201
+    report(tally).model_dump_json()
+    for number in range(5000):
+        tally.add(summary(f"t{number}", **FAILED, error=f"OSError: port {number}"))
+    assert len(tally._errors) <= 256
+    assert "4998 × other errors" in str(report(tally))
+
+
+def test_a_report_from_before_errors_were_kept_can_be_read() -> None:
+    tally = Tally(samples=1)
+    tally.add(summary("a", **FAILED))
+    old = {key: value for key, value in report(tally).model_dump().items() if key != "errors"}
+    assert "errors" not in str(EvalReport.model_validate(old))
+
+
 def test_nothing_scored_is_no_zero() -> None:
     tally = Tally(samples=1)
     tally.add(summary("a", **FAILED))

@@ -29,9 +29,9 @@ from turngym.envs.env import Env
 from turngym.envs.errors import InfrastructureError, UnknownEnv, UnknownTask
 from turngym.envs.messages import user
 from turngym.evaluation import runner
-from turngym.evaluation.errors import RunExists, RunMismatch, StoreFull
+from turngym.evaluation.errors import NotAStore, RunExists, RunMismatch, StoreFull
 from turngym.evaluation.progress import EvalProgress
-from turngym.evaluation.report import EvalReport
+from turngym.evaluation.report import EvalReport, forget_evaluations, stored_reports
 from turngym.evaluation.runner import REPORT_NAME, aevaluate, evaluate
 from turngym.evaluation.store import RunStore
 
@@ -91,6 +91,9 @@ def test_law_10_a_broken_task_is_retried_recorded_and_excluded(tmp_path: Path) -
     assert report.success is not None
     assert (report.success.mean, report.success.episodes, report.episodes) == (1.0, 7, 8)
     assert (report.failed, report.unscored, report.retried) == ({"infrastructure": 1}, 1, 1)
+    assert "1 × InfrastructureError: the aviary burned down" in str(report)
+    resumed = evaluate("tests/Parrot-v0", say_right, out=tmp_path, retries=1, resume=True)
+    assert (resumed.new_episodes, resumed.errors) == (0, report.errors)
     assert Parrot.open_count == 0
     broken = next(t for t in records(tmp_path) if t.task_id == "t3")
     assert (broken.attempts, broken.outcome.error) == (2, "InfrastructureError: the aviary burned down")
@@ -186,6 +189,71 @@ def test_a_folder_is_not_reused_by_accident(tmp_path: Path) -> None:
     assert len(records(tmp_path)) == 2
 
 
+class Described:
+    """Says what it plays like."""
+
+    def __init__(self, **told: Any) -> None:
+        self.name = "described"
+        self.start = say_right.start
+        self.describe = lambda: told
+
+    async def close(self) -> None:
+        return None
+
+
+def test_another_policy_does_not_go_on_with_an_evaluation(tmp_path: Path) -> None:
+    first = Described(sampling={"temperature": 1.0}, engine={"weights": "00ff"})
+    evaluate("tests/Parrot-v0", first, out=tmp_path)
+    with RunStore(tmp_path) as store:
+        store._db.execute("DELETE FROM episodes WHERE id % 2 = 0")
+    for other, words in (
+        (
+            Described(sampling={"temperature": 0.5}, engine={"weights": "00ff"}),
+            "sampling.temperature was 1.0 and is 0.5",
+        ),
+        (
+            Described(sampling={"temperature": 1.0}, engine={"weights": "ff00"}),
+            "engine.weights was '00ff' and is 'ff00'",
+        ),
+        (Described(sampling={"temperature": 1.0}), "policy.engine was .* and is None"),
+    ):
+        with pytest.raises(RunMismatch, match=f"of another policy .*{words}"):
+            evaluate("tests/Parrot-v0", other, out=tmp_path, resume=True)
+    assert evaluate("tests/Parrot-v0", first, out=tmp_path, resume=True).new_episodes == 4
+
+
+def test_an_evaluation_from_before_policies_were_described_can_be_resumed(tmp_path: Path) -> None:
+    first = Described(engine={"weights": "00ff"})
+    evaluate("tests/Parrot-v0", first, out=tmp_path)
+    with RunStore(tmp_path) as store:
+        config = store.get_meta("config/eval/test/0")
+        assert config.pop("policy") == {"engine": {"weights": "00ff"}}
+        store.set_meta("config/eval/test/0", config)
+    assert evaluate("tests/Parrot-v0", first, out=tmp_path, resume=True).new_episodes == 0
+
+
+@pytest.mark.parametrize("damage", ["[]", "{"])
+def test_a_damaged_store_is_a_clear_error(tmp_path: Path, damage: str) -> None:
+    evaluate("tests/Parrot-v0", say_right, out=tmp_path)
+    with RunStore(tmp_path) as store:
+        store._db.execute("UPDATE meta SET value = ?", (damage,))
+        with pytest.raises(NotAStore, match="under 'report/eval/test/0'"):
+            stored_reports(store)
+    with pytest.raises(NotAStore, match=r"under 'config/eval/test/0' .*Restore it from a copy"):
+        evaluate("tests/Parrot-v0", say_right, out=tmp_path, resume=True)
+
+
+def test_evaluations_are_forgotten_with_all_that_was_said_of_them(tmp_path: Path) -> None:
+    with RunStore(tmp_path) as store:
+        for step in (0, 4):
+            evaluate("tests/Parrot-v0", say_right, store=store, step=step)
+            store.add_metrics("eval/test", step, {"reward": 1.0})
+        forget_evaluations(store, 3)
+        assert store.phases() == [("eval/test", 0)]
+        assert store.meta_keys("") == ["config/eval/test/0", "report/eval/test/0"]
+        assert [step for step, _ in store.metrics("eval/test")] == [0]
+
+
 def test_an_open_store_takes_evaluations_of_several_steps(tmp_path: Path) -> None:
     with RunStore(tmp_path) as store:
         for step in (0, 10):
@@ -207,6 +275,7 @@ def test_an_open_store_takes_evaluations_of_several_steps(tmp_path: Path) -> Non
         (CALCULATOR, "expert", {"tasks": 1, "samples": 0}, ValueError),
         (CALCULATOR, "expert", {"tasks": 1, "out": "x", "store": object()}, ValueError),
         (CALCULATOR, "expert", {"task_ids": ["test-99999999"]}, UnknownTask),
+        (CALCULATOR, "expert", {"task_ids": ["test-1", "train-1"]}, UnknownTask),
     ],
 )
 def test_misuse_is_an_error_before_anything_is_written(

@@ -19,6 +19,8 @@ LISTED = ListTasks(
     ]
 )
 
+SPLIT = ListTasks(train=[Task(id="a", prompt=(user("a"),))], test=[Task(id="b", prompt=(user("b"),))])
+
 
 def number(rng: np.random.Generator) -> Task:
     value = int(rng.integers(10**6))
@@ -56,6 +58,9 @@ def test_limits_ids_and_tags() -> None:
         (LISTED, "test", {"ids": ["t1", "t1"]}, ValueError, "given twice"),
         (LISTED, "test", {"ids": ["t9"]}, UnknownTask, "t9"),
         (LISTED, "valid", {}, UnknownTask, "valid"),
+        (LISTED, "valid", {"ids": ["t1"]}, UnknownTask, "valid"),
+        (SPLIT, "train", {"ids": ["b"]}, UnknownTask, "'b' is not in split 'train' but in 'test'"),
+        (ENDLESS, "train", {"ids": ["train-1", "test-1"]}, UnknownTask, "test-1"),
     ],
 )
 def test_what_cannot_be_chosen(

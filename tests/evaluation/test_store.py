@@ -264,6 +264,51 @@ def test_a_damaged_episode_is_named(path: Path) -> None:
             list(store.episodes())
 
 
+def test_the_error_of_a_failed_episode_is_in_its_summary(path: Path) -> None:
+    failed = Outcome("failed", "infrastructure", "OSError: gone \ud800")
+    with RunStore(path) as store:
+        added = store.add_episodes("train", 0, [episode("a"), episode("b", outcome=failed)])
+        assert [summary.error for summary in added] == [None, "OSError: gone \ud800"]
+        assert list(store.summaries()) == added
+        assert [stored.summary for stored in store.episodes()] == added
+        store._db.execute("UPDATE episodes SET trajectory = substr(trajectory, 1, 40)")
+        with pytest.raises(NotAStore, match=r"the episode \('train', 0, 'b', 0\) is damaged .*Restore it"):
+            list(store.summaries())
+
+
+def test_a_damaged_value_is_named_with_what_to_do(path: Path) -> None:
+    with RunStore(path) as store:
+        for damage in ('{"seed": 0', "", b"\xff\xfe"):
+            store._db.execute("INSERT OR REPLACE INTO meta VALUES ('config', ?)", (damage,))
+            with pytest.raises(
+                NotAStore, match=r"is damaged: what it keeps under 'config' .*Restore it from a copy"
+            ):
+                store.get_meta("config")
+        store.add_episodes("train", 0, [episode("a")])
+        store._db.execute("UPDATE episodes SET tags = '[\"x'")
+        with pytest.raises(NotAStore, match=r"'a', 0\) is damaged"):
+            list(store.summaries())
+
+
+def test_values_can_be_listed_and_forgotten(path: Path) -> None:
+    with RunStore(path) as store:
+        for key in ("report/b", "report/a", "config/a"):
+            store.set_meta(key, 1)
+        assert store.meta_keys("report/") == ["report/a", "report/b"]
+        store.delete_meta("report/a")
+        store.delete_meta("no such name")
+        assert store.meta_keys("") == ["config/a", "report/b"]
+
+
+def test_the_last_step_of_a_phase(path: Path) -> None:
+    with RunStore(path) as store:
+        assert store.last_step("train") is None
+        for step in (3, 11, 2):
+            store.add_metrics("train", step, {"kl": 0.0})
+        store.add_metrics("sft", 40, {"loss": 0.0})
+        assert store.last_step("train") == 11
+
+
 def test_a_store_that_is_not_there(path: Path) -> None:
     with pytest.raises(StoreNotFound):
         RunStore(path, create=False)

@@ -119,3 +119,15 @@ def test_a_kl_with_the_wrong_gradient_needs_an_explicit_flag(place: str, kind: s
 def test_the_kl_is_off_by_default_and_every_field_is_explained() -> None:
     assert all(row.kl_coef == 0 for row in PRESETS.values())
     assert all(field.description for field in Algorithm.model_fields.values())
+
+
+def test_a_scheduled_kl_coefficient_falls_over_the_run_and_nothing_else_changes() -> None:
+    constant = PRESETS["grpo"].override({"kl_coef": 0.12, "kl_in": "loss", "kl_kind": "k2"})
+    assert constant.at(0.7) is constant
+    falling = constant.override({"kl_schedule": "linear"})
+    assert falling.at(0.0) is falling
+    assert falling.at(0.25).kl_coef == pytest.approx(0.09)
+    assert falling.at(0.999).kl_coef > 0
+    assert falling.at(0.25).model_dump(exclude={"kl_coef"}) == falling.model_dump(exclude={"kl_coef"})
+    with pytest.raises(ValidationError, match="kl_schedule"):
+        constant.override({"kl_schedule": "sudden"})

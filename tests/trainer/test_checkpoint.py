@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import signal
 import subprocess
@@ -81,11 +82,38 @@ def test_a_really_full_disk(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_damaged_state_is_a_clear_error(tmp_path):
-    place = _save(tmp_path, 1)
-    (place / checkpoint.STATE_FILE).write_bytes(b"not a checkpoint")
-    with pytest.raises(CheckpointError, match="Delete that folder to resume from the one before"):
-        checkpoint.load_state(place)
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda path: path.write_bytes(b"not a checkpoint"), ""),
+        (lambda path: path.write_bytes(path.read_bytes()[:100]), ""),
+        (lambda path: path.write_bytes(b""), ""),
+        (lambda path: path.unlink(), "FileNotFoundError"),
+        (lambda path: torch.save([1, 2], path), "trainer.pt is no state of a trainer, but a list"),
+        (lambda path: torch.save({"moments": torch.zeros(1)}, path), "trainer.pt has no step"),
+        (
+            lambda path: torch.save({"step": 2, "moments": [torch.tensor([math.nan])]}, path),
+            "moments.0 in trainer.pt has entries that are not finite",
+        ),
+    ],
+    ids=["other", "truncated", "empty", "missing", "list", "key", "nan"],
+)
+def test_a_damaged_state_is_a_clear_error(tmp_path, damage, words):
+    first, second = _save(tmp_path, 1), _save(tmp_path, 2)
+    damage(second / checkpoint.STATE_FILE)
+    with pytest.raises(CheckpointError, match=f"cannot resume from {second}.*{words}") as caught:
+        checkpoint.load_state(second, ["step", "moments"])
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.endswith("Delete that folder to resume from the one before it, step-000001")
+    damage(first / checkpoint.STATE_FILE)
+    with pytest.raises(CheckpointError, match="There is none before it: put it back whole, or begin again"):
+        checkpoint.load_state(first, ["step", "moments"])
+
+
+def test_a_full_memory_says_nothing_about_the_checkpoint(tmp_path):
+    with pytest.raises(MemoryError), checkpoint.usable(_save(tmp_path, 1)):
+        raise MemoryError
 
 
 def test_whatever_fails_while_writing_leaves_nothing_behind(tmp_path):

@@ -63,6 +63,15 @@ def test_tasks_are_filtered_by_id_and_tag():
         TaskOrder(tasks, EnvConfig(id="x", task_tags=("even",)), seed=0)
 
 
+def test_a_task_of_another_split_is_refused_by_name():
+    with pytest.raises(
+        ConfigError, match=r"env\.task_ids with env\.split = 'train': .*'16-31:20' is not in split 'train'"
+    ):
+        _order(task_ids=("0-15:3", "16-31:20"))
+    with pytest.raises(ConfigError, match=r"env\.task_ids .*no task 'x'"):
+        _order(task_ids=("x",))
+
+
 def test_members_of_a_group_share_the_task_and_nothing_else():
     requests = _requests()
     assert [request.group for request in requests] == [0, 0, 1, 1, 2, 2]
@@ -93,10 +102,10 @@ class Guesser(ScriptedAgent):
         super().__init__(script)
 
 
-def _collect(agent, requests, store, needs_group=True):
+def _collect(agent, requests, store, needs_group=True, make_env=lambda: make(GUESS)):
     return run_sync(
         lambda: collect(
-            lambda: make(GUESS),
+            make_env,
             agent,
             requests,
             store=store,
@@ -127,6 +136,27 @@ def test_a_step_is_stored_and_kept_in_the_order_of_its_requests(store):
     assert figures["failed_share"] == figures["left_out_share"] == 0
     assert figures["reward"] == pytest.approx(sum(t.reward for t in collected.trajectories) / 6)
     assert figures["success"] == pytest.approx(sum(t.metrics["success"] for t in collected.trajectories) / 6)
+
+
+def test_what_an_environment_reports_is_never_taken_for_a_figure_of_the_trainers(store):
+    def make_env():
+        env = make(GUESS)
+        step = env.step
+
+        def renamed(action):
+            *rest, info = step(action)
+            if "metrics" in info:
+                info["metrics"] |= {"entropy": 1e15, "episodes": -1.0, "loss": 7.0}
+            return *rest, info
+
+        env.step = renamed
+        return env
+
+    figures = _collect(Guesser(), _requests(), store, make_env=make_env).figures
+    assert figures["episodes"] == 6
+    assert (figures["env/episodes"], figures["env/loss"], figures["env/entropy"]) == (-1.0, 7.0, 1e15)
+    assert "env/guesses" in figures
+    assert not {"loss", "entropy", "guesses"} & set(figures)
 
 
 def test_law_10_failures_shrink_their_group_and_one_left_alone_is_dropped(store):

@@ -67,10 +67,55 @@ def test_overrides_from_the_command_line(path):
     assert config.env.tools == ("calculator",)
 
 
-@pytest.mark.parametrize("override", ["steps", "=3", "a..b=3", "steps.x=3"])
+@pytest.mark.parametrize(
+    "override",
+    ["steps", "", "=", "=3", " =3", "a..b=3", "a. =3", "steps.x=3", "steps=1\nseed=5", "optim.lr=1\n[x]"],
+)
 def test_an_override_that_cannot_be_read(path, override):
-    with pytest.raises(ConfigError, match="--set"):
+    with pytest.raises(ConfigError, match="--set") as caught:
         load_config(path, [override])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("steps=true", "steps: Input should be a valid integer (it is True)"),
+        ("steps=2.0", "steps: Input should be a valid integer (it is 2.0)"),
+        ("steps='3'", "steps: Input should be a valid integer (it is '3')"),
+        ("optim.lr=true", "optim.lr: Input should be a valid number (it is True)"),
+        ("optim.recompute=1", "optim.recompute: Input should be a valid boolean (it is 1)"),
+        ("algorithm.gamma_turn=true", "algorithm.gamma_turn: Input should be a valid number (it is True)"),
+        ("health.min_entropy=false", "health.min_entropy: Input should be a valid number (it is False)"),
+        ("env.tools=['a', 1]", "env.tools.1: Input should be a valid string (it is 1)"),
+        ("tracking.wandb=true", "tracking.wandb: write the name of the project to log to"),
+        ("tracking.trackio=false", "tracking.trackio: write the name of the project to log to"),
+        ("optim.betas=[0.9, 1]", "optim.betas.1: Input should be less than 1 (it is 1)"),
+        ("optim.betas=[-0.1, 0.9]", "optim.betas.0: Input should be greater than or equal to 0"),
+        ("optim.betas=[0.9]", "optim.betas.1 is missing"),
+        ("seed=-1", "seed: Input should be greater than or equal to 0 (it is -1)"),
+        (f"seed={2**64}", "seed: Input should be less than 9223372036854775808"),
+        (f"seed={hex(16**5000)}", "(it is a number of thousands of digits)"),
+        ("algorithm.preset=['grpo']", "algorithm: no preset ['grpo']: did you mean grpo?; there are"),
+        ("algorithm.preset=3", "algorithm: no preset 3; there are dr_grpo"),
+        ("algorithm.preset={a = 1}", "algorithm: no preset {'a': 1}; there are dr_grpo"),
+        ("algorithm=grpo", "algorithm: "),
+        ("optim=3", "optim: "),
+        ("env.id=[]", "env.id: Input should be a valid string (it is [])"),
+        ("'a\nb'=3", "unknown key \"'a\\nb'\""),
+        (f"{'.'.join('a' * 100)}=1", "nested too deeply"),
+        (f"env.kwargs.{'.'.join('a' * 100)}=1", "nested too deeply"),
+    ],
+)
+def test_a_value_of_another_type_or_out_of_bounds_is_named(path, override, words):
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, [override])
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_seeds_up_to_what_toml_can_write(path):
+    assert load_config(path, [f"seed={2**63 - 1}"]).seed == 2**63 - 1
 
 
 def test_the_resolved_configuration_reads_back_to_itself(path, tmp_path):

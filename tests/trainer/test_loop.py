@@ -5,6 +5,7 @@ import io
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,14 +15,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from turngym.agents.models import load_model
+from turngym.agents.models import load_model, save_checkpoint
 from turngym.agents.simple import ScriptedAgent, noise_generator
 from turngym.agents.types import Action, Tokens
 from turngym.envs.messages import assistant
+from turngym.evaluation.errors import NotAStore
+from turngym.evaluation.runner import evaluate
 from turngym.evaluation.store import RunStore
+from turngym.trainer import loop
 from turngym.trainer.config import load_config, parse_config, to_toml
-from turngym.trainer.errors import ConfigError, HealthError
-from turngym.trainer.loop import atrain, train
+from turngym.trainer.errors import CheckpointError, ConfigError, HealthError
+from turngym.trainer.learn import learn
+from turngym.trainer.loop import atrain, chat_agent, train
 from turngym.trainer.progress import PlainProgress, SilentProgress
 
 GUESS = {
@@ -223,6 +228,62 @@ def test_an_evaluation_that_was_interrupted_is_finished(tmp_path):
     assert _records(tmp_path / "parts") == _records(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_an_interrupted_evaluation_of_a_model_is_finished_by_the_same_weights(tmp_path, dtype):
+    changes = {
+        "model": {"path": "tiny", "device": "cpu", "dtype": dtype},
+        "eval": {"split": "train", "tasks": 4, "every": 2},
+        "algorithm": {"preset": "ppo", "entropy_coef": 0.1},
+        "checkpoint": {"every": 100},
+        "steps": 4,
+    }
+
+    def interrupted(run, temperature):
+        agent = chat_agent(run, temperature)
+        start, pressed = agent.start, []
+
+        def counted(episode):
+            if run.step == 2 and episode.noise.step == 0 and len(pressed) < 3:  # not training
+                pressed.append(True)
+                if len(pressed) == 3:
+                    os.kill(os.getpid(), signal.SIGINT)
+            return start(episode)
+
+        agent.start = counted
+        return agent
+
+    small = {"rollout": GUESS["rollout"] | {"concurrency": 2}}
+    assert _train(tmp_path, make_agent=interrupted, **changes, **small).interrupted
+    with RunStore(tmp_path) as store:
+        assert 0 < len(store.done("eval/train", 2)) < 4
+    report = _train(tmp_path, resume=True, **changes, **small)
+    assert report.steps == 4
+    assert report.before is not None
+    assert (report.before.step, report.before.new_episodes) == (0, 0)
+    with RunStore(tmp_path) as store:
+        assert [step for step in range(5) if store.get_meta(f"report/eval/train/{step}")] == [0, 2, 4]
+        weights = {
+            store.get_meta(f"config/eval/train/{step}")["policy"]["engine"]["weights"] for step in (0, 2, 4)
+        }
+    assert len(weights) == 3
+
+
+def test_what_a_killed_attempt_evaluated_after_its_last_checkpoint_is_forgotten(tmp_path):
+    changes = {
+        "eval": {"split": "train", "tasks": 4, "every": 2},
+        "make_agent": scripted,
+        "checkpoint": {"every": 3},
+    }
+    _train(tmp_path, **changes, steps=5)
+    shutil.rmtree(tmp_path / "checkpoints" / "step-000005")
+    with RunStore(tmp_path) as store:  # another policy's, as the next attempt's would be to the last digit
+        store.set_meta("config/eval/train/4", {"policy": "another"})
+    report = _train(tmp_path, **changes, steps=5, resume=True)
+    assert report.steps == 5
+    with RunStore(tmp_path) as store:
+        assert store.get_meta("config/eval/train/4")["split"] == "train"
+
+
 def interrupted_at(step):
     """Makes scripted agents; somebody presses Ctrl-C as the evaluation after so many steps begins."""
 
@@ -265,6 +326,27 @@ def test_a_step_in_which_every_episode_failed_is_judged_by_the_health_guard(tmp_
     assert "step 1: no episode is left to learn from" in stream.getvalue()
 
 
+def test_an_evaluation_with_failures_names_the_most_common_error(tmp_path):
+    def broken_in_evaluation(run, temperature):
+        played = scripted(run, temperature)
+        start = played.start
+
+        def start_or_fail(episode):
+            if episode.noise.step == 0:
+                raise OSError("no route to the machine")
+            return start(episode)
+
+        played.start = start_or_fail
+        return played
+
+    stream = io.StringIO()
+    evaluation = {"split": "train", "tasks": 4}
+    changes = {"make_agent": broken_in_evaluation, "steps": 1, "eval": evaluation}
+    _train(tmp_path, **changes, progress=PlainProgress(stream))
+    words = "4 of 4 episodes failed and are in no mean, most often by: OSError: no route to the machine"
+    assert stream.getvalue().count(words) == 2
+
+
 def test_parts_of_a_run_without_its_store_are_not_mistaken_for_a_new_run(tmp_path):
     _train(tmp_path, make_agent=scripted, steps=2)
     (tmp_path / "run.sqlite").unlink()
@@ -289,6 +371,164 @@ def test_a_run_that_can_never_learn_is_stopped(tmp_path):
         HealthError, match=r"step 1: not one token was sampled in 16 episodes.*rollout\.max_tokens"
     ):
         _train(tmp_path, rollout=GUESS["rollout"] | {"max_tokens": 2})
+
+
+def test_an_update_that_breaks_the_weights_is_not_kept(tmp_path):
+    optim = {"lr": 1e39}  # more than float32 holds
+    with pytest.raises(HealthError, match=r"step 1: after the update, .*not finite.*optim\.lr.*begin again"):
+        _train(tmp_path, make_agent=scripted, optim=optim)
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_run_whose_weights_break_later_goes_on_from_the_last_sound_checkpoint(tmp_path, monkeypatch):
+    _train(tmp_path / "whole", make_agent=scripted, steps=6)
+    sound = loop.learn
+
+    def breaks(learner, *args, step, **options):
+        figures = sound(learner, *args, step=step, **options)
+        if step == 4:
+            with torch.no_grad():
+                next(learner.model.parameters()).view(-1)[0] = torch.nan
+        return figures
+
+    monkeypatch.setattr(loop, "learn", breaks)
+    for resume in (False, True):
+        with pytest.raises(HealthError, match=r"step 4 is not saved: policy\..* has entries .*step-000002"):
+            _train(tmp_path / "parts", make_agent=scripted, steps=6, resume=resume)
+    monkeypatch.setattr(loop, "learn", sound)
+    assert [path.name for path in (tmp_path / "parts" / "checkpoints").iterdir()] == ["step-000002"]
+    _train(tmp_path / "parts", make_agent=scripted, steps=6, resume=True)
+    whole = _weights(tmp_path / "whole")
+    assert all(torch.equal(value, whole[name]) for name, value in _weights(tmp_path / "parts").items())
+
+
+def test_a_warm_start_that_breaks_the_weights_is_not_kept(tmp_path):
+    sft = {"policy": "random", "episodes": 20, "steps": 5, "lr": 1e39}
+    with pytest.raises(HealthError, match=r"warm start, step 1: .*not finite.*sft\.lr"):
+        _train(tmp_path, sft=sft)
+    assert not (tmp_path / "checkpoints").exists()
+    assert not (tmp_path / "warm-start").exists()
+
+
+def test_a_model_with_broken_weights_is_refused(tmp_path):
+    _train(tmp_path / "run", make_agent=scripted, steps=4)
+    broken = load_model("tiny", device="cpu")
+    with torch.no_grad():
+        broken.model.lm_head.weight[0, 0] = torch.inf
+    save_checkpoint(broken, tmp_path / "broken")
+    with pytest.raises(ConfigError, match=r"model\.path = .*broken.*not finite"):
+        _train(tmp_path / "other", model={"path": str(tmp_path / "broken"), "device": "cpu"})
+    checkpoints = tmp_path / "run" / "checkpoints"
+    shutil.copy(tmp_path / "broken" / "model.safetensors", checkpoints / "step-000004" / "model.safetensors")
+    with pytest.raises(
+        CheckpointError, match=r"step-000004: .*not finite.*resume from the one before it, step-000002"
+    ):
+        _train(tmp_path / "run", make_agent=scripted, resume=True)
+    shutil.rmtree(checkpoints / "step-000004")
+    assert _train(tmp_path / "run", make_agent=scripted, resume=True, steps=4).steps == 4
+
+
+def test_a_step_that_the_guard_stops_takes_no_sound_checkpoint_away(tmp_path):
+    changes = {"make_agent": scripted, "checkpoint": {"every": 2, "keep": 1}}
+    _train(tmp_path, **changes, steps=2)
+    health = {"min_entropy": 100.0, "max_logprob_gap": 100.0}
+    with pytest.raises(
+        HealthError, match=r"step 3: entropy .*saved as .*step-000003; .*guard passed is .*step-000002"
+    ):
+        _train(tmp_path, **changes, health=health, resume=True)
+    assert {path.name for path in (tmp_path / "checkpoints").iterdir()} == {"step-000002", "step-000003"}
+
+
+@pytest.mark.parametrize("damage", ["truncated", "list", "optimiser", "renamed", "weights"])
+def test_a_damaged_checkpoint_is_a_clear_error_and_the_one_before_it_is_taken(tmp_path, damage):
+    _train(tmp_path / "whole", make_agent=scripted, steps=4)
+    out = tmp_path / "parts"
+    _train(out, make_agent=scripted, steps=4)
+    last = out / "checkpoints" / "step-000004"
+    state = last / "trainer.pt"
+    if damage == "truncated":
+        state.write_bytes(state.read_bytes()[:1000])
+    elif damage == "list":
+        torch.save([1, 2, 3], state)
+    elif damage == "optimiser":
+        torch.save(torch.load(state, weights_only=True) | {"optimisers": [{"adam": None}]}, state)
+    elif damage == "renamed":
+        shutil.rmtree(last)
+        shutil.copytree(out / "checkpoints" / "step-000002", last)
+    else:
+        (last / "model.safetensors").write_bytes(b"x" * 100)
+    with pytest.raises(CheckpointError, match=r"step-000004: .*resume from the one before it, step-000002$"):
+        _train(out, make_agent=scripted, steps=4, resume=True)
+    shutil.rmtree(last)
+    assert _train(out, make_agent=scripted, steps=4, resume=True).steps == 4
+    assert _figures(out) == _figures(tmp_path / "whole")
+    assert _records(out) == _records(tmp_path / "whole")
+
+
+def test_a_damaged_warm_start_is_a_clear_error(tmp_path):
+    changes = {"sft": {"policy": "random", "episodes": 20, "steps": 6}, "steps": 1}
+    assert _train(tmp_path, progress=_StopAfter(3, "warm start"), **changes).interrupted
+    (state,) = (tmp_path / "warm-start").glob("*/trainer.pt")
+    torch.save({"optimiser": {"updates": 3}}, state)
+    with pytest.raises(CheckpointError, match=r"cannot resume from .*warm-start"):
+        _train(tmp_path, resume=True, **changes)
+
+
+@pytest.mark.parametrize("damage", ["{", "[]"])
+def test_a_damaged_store_is_a_clear_error(tmp_path, damage):
+    _train(tmp_path, make_agent=scripted, steps=2)
+    with RunStore(tmp_path) as store:
+        store._db.execute("UPDATE meta SET value = ? WHERE key = 'config'", (damage,))
+    with pytest.raises(NotAStore, match=r"under 'config' .*Restore it from a copy"):
+        _train(tmp_path, make_agent=scripted, steps=2, resume=True)
+
+
+def test_an_empty_store_beside_checkpoints_is_refused(tmp_path):
+    _train(tmp_path, make_agent=scripted, steps=2)
+    for leftover in tmp_path.glob("run.sqlite*"):
+        leftover.unlink()
+    (tmp_path / "run.sqlite").touch()
+    with pytest.raises(
+        CheckpointError, match=r"run\.sqlite is empty, but beside it there are checkpoints.* choose another"
+    ):
+        _train(tmp_path, make_agent=scripted, steps=2, resume=True)
+
+
+def test_an_empty_store_of_an_attempt_that_was_killed_at_once_is_used(tmp_path):
+    RunStore(tmp_path).close()
+    (tmp_path / "config.toml").touch()
+    assert _train(tmp_path, make_agent=scripted, steps=2, resume=True).steps == 2
+
+
+def test_the_store_of_an_evaluation_is_no_run(tmp_path):
+    evaluate("turngym/GuessNumber-v0", "expert", out=tmp_path, tasks=2)
+    with pytest.raises(CheckpointError, match="holds an evaluation, no training run: choose another"):
+        _train(tmp_path, make_agent=scripted, steps=2, resume=True)
+
+
+def test_a_run_that_lost_its_checkpoints_is_refused(tmp_path):
+    _train(tmp_path, make_agent=scripted, steps=2)
+    shutil.rmtree(tmp_path / "checkpoints")
+    with pytest.raises(
+        CheckpointError, match="was saved at step 2, but checkpoints has no checkpoint any more"
+    ):
+        _train(tmp_path, make_agent=scripted, steps=4, resume=True)
+    assert len(_figures(tmp_path)) == 2, "nothing is forgotten"
+
+
+def test_a_store_that_is_older_than_the_checkpoints_is_refused(tmp_path):
+    _train(tmp_path, make_agent=scripted, steps=3)
+    shutil.copy(tmp_path / "run.sqlite", tmp_path / "copy")
+    _train(tmp_path, make_agent=scripted, steps=4, resume=True)
+    shutil.move(tmp_path / "copy", tmp_path / "run.sqlite")
+    with pytest.raises(
+        CheckpointError,
+        match=r"step-000004 is newer than .*ends at step 3: .*delete the checkpoints after step-000003 to go on",
+    ):
+        _train(tmp_path, make_agent=scripted, steps=4, resume=True)
+    shutil.rmtree(tmp_path / "checkpoints" / "step-000004")
+    assert _train(tmp_path, make_agent=scripted, steps=4, resume=True).steps == 4
+    assert len(_figures(tmp_path)) == 4
 
 
 def test_a_finished_run_can_be_resumed_and_lengthened(tmp_path):
@@ -461,3 +701,16 @@ def test_ctrl_c_ends_in_order_and_says_how_to_go_on(tmp_path):
     assert step >= 3
     assert (tmp_path / "run" / "checkpoints" / f"step-{step:06d}").exists()
     assert json.dumps(len(_figures(tmp_path / "run")))
+
+
+def test_a_schedule_runs_over_the_steps_of_the_run(tmp_path, monkeypatch):
+    seen = []
+
+    def watched(learner, algorithm, *args, **kwargs):
+        seen.append(algorithm.kl_coef)
+        return learn(learner, algorithm, *args, **kwargs)
+
+    monkeypatch.setattr(loop, "learn", watched)
+    algorithm = {"preset": "grpo", "kl_coef": 0.2, "kl_in": "loss", "kl_kind": "k2", "kl_schedule": "linear"}
+    _train(tmp_path / "run", make_agent=scripted, algorithm=algorithm, steps=4)
+    assert seen == pytest.approx([0.2, 0.15, 0.1, 0.05])

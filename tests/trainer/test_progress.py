@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from turngym.trainer.progress import LiveProgress, PlainProgress, make_progress
@@ -46,12 +47,76 @@ def test_a_terminal_gets_a_display_with_the_last_steps():
     assert isinstance(progress, PlainProgress)
     with LiveProgress(console) as live:
         live.say("hello")
+        live.say("OSError: [/red] gone")
         live.begin("train", 100)
         for step in range(1, 31):
             live.step(step, FIGURES)
     text = console.file.getvalue()
     last = text[text.rindex("tokens/s") :]
     assert "hello" in text
+    assert "OSError: [/red] gone" in text, "no markup"
     assert "train 30/100" in last
     assert "0:00 left" in last
     assert last.count("50.0%") == 12
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+class ClosedTerminal(Terminal):
+    def write(self, text):
+        raise OSError(5, "Input/output error")
+
+    def flush(self):
+        self.write("")
+
+
+@pytest.fixture(autouse=True)
+def capable_terminal(monkeypatch):
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
+def test_a_capable_terminal_gets_the_display():
+    assert isinstance(make_progress(Terminal()), LiveProgress)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "stream"),
+    [
+        ("TERM", "dumb", Terminal),
+        ("TERM", "unknown", Terminal),
+        ("NO_COLOR", "1", Terminal),
+        ("FORCE_COLOR", "1", io.StringIO),
+        ("TTY_COMPATIBLE", "1", io.StringIO),
+    ],
+)
+def test_whoever_cannot_or_would_not_draw_gets_lines_without_a_code(monkeypatch, name, value, stream):
+    monkeypatch.setenv(name, value)
+    screen = stream()
+    with make_progress(screen) as progress:
+        assert isinstance(progress, PlainProgress)
+        progress.begin("train", 2)
+        progress.step(1, FIGURES)
+        progress.say("hello")
+    assert "\x1b" not in screen.getvalue()
+    assert "train 1/2" in screen.getvalue()
+
+
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+def test_a_run_goes_on_when_its_terminal_is_closed(monkeypatch, term):
+    monkeypatch.setenv("TERM", term)
+    with make_progress(ClosedTerminal()) as progress:
+        progress.begin("train", 2)
+        progress.say("hello")
+        progress.step(2, FIGURES)
+
+
+def test_what_is_said_is_text_and_stays_in_one_line():
+    console = Console(file=io.StringIO(), force_terminal=True, width=40)
+    with LiveProgress(console) as live:
+        live.say("[/x] " + "word " * 20)
+    assert "[/x] " + "word " * 19 in console.file.getvalue()

@@ -29,6 +29,18 @@ def test_version():
     assert (done.returncode, done.stdout) == (0, f"turngym {turngym.__version__}\n")
 
 
+def test_the_command_is_there_as_a_module_too():
+    for argv, shown in (
+        ("--version", f"turngym {turngym.__version__}"),
+        ("--help", "Usage: turngym [OPTIONS]"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "turngym", argv], capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0
+        assert shown in done.stdout
+
+
 @pytest.mark.parametrize(
     "argv",
     [
@@ -116,14 +128,6 @@ def test_report_of_a_training_run_shows_every_evaluation(tmp_path: Path):
     assert "no folder of a run" in elsewhere.stderr
 
 
-def test_an_error_that_nobody_foresaw_is_a_line_too(tmp_path: Path):
-    unforeseen = turngym_command("eval", "turngym/Calculator-v0", "-a", "expert", "--env", "bogus=1")
-    assert unforeseen.returncode == 1
-    assert "Traceback" not in unforeseen.stderr
-    assert "bogus" in unforeseen.stderr
-    assert "--debug shows where" in unforeseen.stderr
-
-
 def test_what_an_environment_calls_itself_is_text_and_a_broken_one_is_shown():
     program = """
 from turngym.cli import main
@@ -137,7 +141,7 @@ main()
 """
     for argv, shown in (
         (["envs", "list"], "needs [/x] a licence"),
-        (["envs", "check", "demo/Odd-v0"], "[/x] a licence"),
+        (["envs", "check", "demo/Odd-v0"], "✗ it can be made it raised: RuntimeError: needs [/x] a licence"),
     ):
         done = subprocess.run(
             [sys.executable, "-c", program, *argv], capture_output=True, text=True, timeout=120
@@ -188,24 +192,3 @@ def test_eval_with_an_unknown_agent_or_model_says_what_there_is(tmp_path: Path):
     assert missing.returncode == 2
     assert "nothing" in missing.stderr
     assert "Traceback" not in missing.stderr
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ("optim.learning_rat=1", "optim.learning_rat"),
-        ("rollout.group_size=1", "group"),
-        ("env.id='turngym/Calculato-v0'", "turngym/Calculator-v0"),
-        ("model.path='no/such/folder'", "no/such/folder"),
-        ("algorithm.preset='grop'", "grpo"),
-    ],
-)
-def test_train_refuses_what_cannot_work_before_it_begins(tmp_path: Path, change: str, expected: str):
-    config = tmp_path / "c.toml"
-    config.write_text(
-        'steps = 1\nenv = {id = "turngym/Calculator-v0"}\nmodel = {path = "tiny"}\n[algorithm]\npreset="grpo"\n'
-    )
-    done = turngym_command("train", str(config), "--set", change, "--out", str(tmp_path / "run"))
-    assert done.returncode == 2, done.stderr
-    assert expected in done.stderr
-    assert "Traceback" not in done.stderr

@@ -10,11 +10,23 @@ import sys
 import typer
 
 import turngym
-from turngym.cli import console, envs, evaluation, training
+from turngym.cli import console, envs, evaluation, sandbox, training
+
+_HELP = """A gym for language-model agents: environments, evaluation and training.
+
+See what there is, play it, train on it, and measure what was learned:
+
+- `turngym envs list`
+- `turngym eval turngym/Calculator-v0 --agent expert`
+- `turngym train examples/calculator_grpo.toml`
+- `turngym eval turngym/Calculator-v0 --agent hf:runs/NAME/final`
+
+Exit codes: 0 yes, 1 it ran and the answer is no, 2 misuse, 130 interrupted.
+"""
 
 app = typer.Typer(
     name="turngym",
-    help="A gym for language-model agents: environments, evaluation and training.",
+    help=_HELP,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -22,6 +34,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(envs.app, name="envs")
+app.add_typer(sandbox.app, name="sandbox")
 app.command("eval")(evaluation.evaluate)
 app.command("report")(evaluation.report)
 app.command("train")(training.train)
@@ -35,9 +48,11 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    debug: bool = typer.Option(False, "--debug", help="Show tracebacks instead of one-line errors."),
+    debug: bool = typer.Option(
+        False, "--debug", help="Show the traceback of an error, not only its one line."
+    ),
     _version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Show the version."
+        False, "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
     ),
 ) -> None:
     console.state.debug = debug

@@ -8,17 +8,21 @@ import typer
 from rich.markup import escape
 
 from turngym.cli.console import out, print_json, print_table
+from turngym.envs import CheckResult, list_envs
 from turngym.envs import check as check_env
-from turngym.envs import list_envs
+from turngym.envs.errors import MissingExtra, UnknownEnv
+from turngym.envs.registry import what_went_wrong
 
-app = typer.Typer(help="List and check environments.", no_args_is_help=True)
+app = typer.Typer(
+    help="Environments: list those there are, check that one keeps its promises.", no_args_is_help=True
+)
 
 
 @app.command("list")
 def list_command(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """List the registered environments.
+    """List the environments: those that come with turngym, and those of installed packages that announce theirs.
 
     Example: `turngym envs list --json`
     """
@@ -35,14 +39,23 @@ def list_command(
 
 @app.command("check")
 def check_command(
-    env_id: str = typer.Argument(help="Id of the environment, such as turngym/Calculator-v0."),
+    env_id: str = typer.Argument(
+        metavar="ENV", help="Id of the environment; package:ID imports the package first."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Check that an environment keeps the laws: one named law per line, exit code 1 if one is broken.
+    """Play an environment and check that it keeps the laws: one named law per line.
 
     Example: `turngym envs check turngym/Calculator-v0`
+
+    Exit code 1 if a law is broken.
     """
-    results = check_env(env_id)
+    try:
+        results = check_env(env_id)
+    except (UnknownEnv, MissingExtra):
+        raise
+    except Exception as error:  # noqa: BLE001 (the author's, whatever it is: that is what was asked)
+        results = [CheckResult("it can be made", False, what_went_wrong("it raised", error))]
     if as_json:
         print_json([dataclasses.asdict(result) for result in results])
     else:

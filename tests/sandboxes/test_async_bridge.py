@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from turngym.envs import async_bridge
+from turngym.sandboxes import async_bridge
 
 
 async def waits(value):

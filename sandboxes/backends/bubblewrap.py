@@ -1,0 +1,264 @@
+"""One bubblewrap per sandbox: slower than the warm slots of `namespace`, and nothing is shared between sandboxes.
+
+Each has an interpreter of its own, so hash seed and address layout are fresh, and its walls are built by a program
+that many others rely on. The supervisor is the first process within.
+
+Source: bwrap(1). As root bubblewrap would keep the host's uid 0 and all its capabilities, so that the launcher
+becomes the slot's user first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+from typing import Any, Final
+
+from turngym.sandboxes.backends.namespace import NamespaceConfig, system_python
+from turngym.sandboxes.bundle import BOOT_COMPILED, compiled
+from turngym.sandboxes.capabilities import Capabilities, Capability
+from turngym.sandboxes.channel import HostChannel
+from turngym.sandboxes.errors import SandboxLost, SandboxUnavailable
+from turngym.sandboxes.inside import seccomp
+from turngym.sandboxes.inside.keeper import PROGRAM_ID
+from turngym.sandboxes.inside.root import BOX, HOME
+from turngym.sandboxes.launcher import Launcher, Started
+from turngym.sandboxes.limits import DEFAULT_LIMITS, MIB, Limits
+from turngym.sandboxes.probe import probe
+from turngym.sandboxes.slots import Slot, Slots
+from turngym.sandboxes.supervised import SupervisedSandbox
+
+_READY_S: Final = 20.0
+_DEVICES: Final = ("null", "zero", "full", "random", "urandom")
+_LINKS: Final = (("/tmp", f"{BOX}/tmp"), ("/var/tmp", f"{BOX}/tmp"), ("/dev/shm", f"{BOX}/shm"))
+# Descriptors that the supervisor finds open: its code, the channel, and the kernel's counts; bubblewrap reads the
+# filter from its own.
+_CODE_FD, _CHANNEL_FD, _FILTER_FD, _OOM_FD, _PEAK_FD = 5, 6, 7, 8, 9
+
+
+class _Lease:
+    """One bubblewrap process in a slot."""
+
+    def __init__(self, backend: BubblewrapBackend, slot: Slot, process: Started) -> None:
+        self._backend = backend
+        self._slot = slot
+        self._process = process
+        self._released = False
+
+    @property
+    def channel(self) -> HostChannel:
+        """To the supervisor within."""
+        return self._process.channel
+
+    async def release(self) -> None:
+        """Kill the process, with which everything in its namespace ends."""
+        if not self._released:
+            self._released = True
+            self._backend._leases.discard(self)
+            await self._process.kill()
+            self._backend._give_back(self._slot)
+
+
+class BubblewrapBackend:
+    """One-shot sandboxes through bubblewrap."""
+
+    def __init__(self, config: NamespaceConfig | None = None) -> None:
+        self._config = config or NamespaceConfig()
+        self._python = self._config.python or system_python()
+        self._mapped = os.geteuid() == 0
+        self._launcher = Launcher(self._python)
+        self._slots: Slots | None = None
+        self._free: list[Slot] = []
+        self._leases: set[_Lease] = set()
+        self._works = False
+        self._found: Capabilities | None = None
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """What it is called in configurations."""
+        return "one-shot"
+
+    async def capabilities(self) -> Capabilities:
+        """What it enforces here."""
+        if self._found is None:
+            self._found = await probe(self, frozenset({"own_uid"} if self._mapped else ()))
+        return self._found
+
+    def remedies(self) -> dict[Capability, str]:
+        """Why something that it could enforce may be missing here."""
+        found: dict[Capability, str] = {}
+        if self._slots is not None and self._slots.why_no_groups:
+            found["hard_memory"] = found["hard_processes"] = self._slots.why_no_groups
+        if not self._mapped:
+            found["own_uid"] = (
+                "started by a user without privileges, programs have that user's id: run as root"
+            )
+        return found
+
+    async def create(self, limits: Limits = DEFAULT_LIMITS) -> SupervisedSandbox:
+        """A fresh sandbox (see `Backend.create`)."""
+        if self._closed:
+            raise SandboxUnavailable("this sandbox backend is closed")
+        program = shutil.which("bwrap")
+        if program is None:
+            raise SandboxUnavailable(
+                "bubblewrap is not installed: apt-get install bubblewrap, or use `namespace`"
+            )
+        if self._slots is None:
+            self._slots = Slots(
+                self._config.max_sandboxes, self._config.uid_base, groups=self._config.cgroups
+            )
+        slot = self._free.pop() if self._free else self._slots.take()
+        try:
+            if slot.group is not None:
+                slot.group.prepare(limits)
+            process = await self._start(program, slot, limits)
+        except BaseException:
+            slot.free()
+            raise
+        lease = _Lease(self, slot, process)
+        self._leases.add(lease)
+        try:
+            await self._greet(lease, slot)
+        except BaseException:
+            await asyncio.shield(lease.release())
+            raise
+        paths = os.pathsep.join(str(path) for path in self._config.packages)
+        return SupervisedSandbox(lease, limits, home=HOME, env={"PYTHONPATH": paths} if paths else None)
+
+    async def close(self) -> None:
+        """Close every sandbox that it made. Safe to call twice."""
+        self._closed = True
+        for lease in list(self._leases):
+            await lease.release()
+        await asyncio.to_thread(self._launcher.close)
+        while self._free:
+            self._free.pop().free()
+
+    def _give_back(self, slot: Slot) -> None:
+        """Keep a slot for the next sandbox, if nobody is left in it."""
+        if self._closed or (slot.group is not None and not slot.group.is_empty()):
+            slot.free()
+        else:
+            self._free.append(slot)
+
+    async def _start(self, program: str, slot: Slot, limits: Limits) -> Started:
+        group = slot.group
+        counts = _counts(slot)
+        with _memory_file(compiled(self._python)) as code, _memory_file(self._filter(slot)) as rules:
+            request: dict[str, Any] = {
+                "verb": "run",
+                "argv": [program, *self._arguments(limits)],
+                "mapped": self._mapped,
+                "uids": [slot.ids[1]],
+                "gids": [slot.ids[1]],
+                "joins": 0 if group is None else len(group.join_fds),
+                "places": [_CHANNEL_FD, _CODE_FD, _FILTER_FD, _OOM_FD, _PEAK_FD][: 3 + len(counts)],
+                "groups": [] if group is None else [str(path) for path in group.paths],
+            }
+            joins = [] if group is None else group.join_fds
+            return await self._launcher.start(request, [*joins, code.fd, rules.fd, *counts])
+
+    async def _greet(self, lease: _Lease, slot: Slot) -> None:
+        """Tell the supervisor what surrounds it."""
+        folders = [BOX, HOME, f"{BOX}/tmp", f"{BOX}/shm"]
+        await lease.channel.send(
+            {
+                "ends": "all",
+                "home": HOME,
+                "uid": PROGRAM_ID,
+                "gid": PROGRAM_ID,
+                "filter": b"",  # bubblewrap has installed it for the supervisor too
+                "soft_memory": int(slot.group is None),
+                "uid_is_own": 1,
+                **dict(zip(("oom_fd", "peak_fd"), (_OOM_FD, _PEAK_FD)[: len(_counts(slot))], strict=False)),
+                # Its interpreter was started for this sandbox alone, so that programs may be forks of it.
+                "warm": int(self._config.root is None),
+                "preload": 0,
+                "folders": folders,
+                "announce": int(not self._works),
+            }
+        )
+        if self._works:  # then nobody need wait for the word that it does
+            return
+        try:
+            await lease.channel.receive(_READY_S)
+        except SandboxLost as error:
+            raise SandboxUnavailable(
+                f"bubblewrap makes no sandbox here: {self._launcher.log() or error}"
+            ) from error
+        self._works = True
+
+    def _filter(self, slot: Slot) -> bytes:
+        machine = os.uname().machine
+        if not seccomp.supported(machine):
+            raise SandboxUnavailable(f"there is no system-call filter for the processor {machine}")
+        return seccomp.program(machine, memfd=slot.group is not None)
+
+    def _arguments(self, limits: Limits) -> list[str]:
+        config = self._config
+        given = ["--unshare-user", "--uid", str(PROGRAM_ID), "--gid", str(PROGRAM_ID), "--unshare-pid"]
+        given += ["--as-pid-1", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup", "--hostname", "sandbox"]
+        given += ["--cap-drop", "ALL", "--disable-userns", "--new-session", "--die-with-parent", "--clearenv"]
+        given += [] if limits.network else ["--unshare-net"]
+        for path, target in _system(config.root):
+            given += (
+                ["--symlink", os.readlink(path), target]
+                if path.is_symlink()
+                else ["--ro-bind", str(path), target]
+            )
+        for path in (*config.packages, *config.binds):
+            given += ["--ro-bind", str(path), str(path)]
+        for name in _DEVICES:
+            given += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
+        given += ["--symlink", "/proc/self/fd", "/dev/fd", "--dir", "/etc", "--proc", "/proc"]
+        for name in ("alternatives", "ld.so.cache", *(("resolv.conf",) if limits.network else ())):
+            given += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+        given += ["--size", str(limits.disk_mib * MIB), "--perms", "0755", "--tmpfs", BOX]
+        for link, target in _LINKS:
+            given += ["--symlink", target, link]
+        given += ["--remount-ro", "/", "--seccomp", str(_FILTER_FD), "--chdir", BOX, "--", self._python]
+        given += [
+            "-I",
+            "-S",
+            "-c",
+            BOOT_COMPILED,
+            str(_CODE_FD),
+            "supervise",
+            str(_CHANNEL_FD),
+            str(_CHANNEL_FD),
+        ]
+        return given
+
+
+class _memory_file:
+    """Bytes as a descriptor, for as long as a `with` lasts."""
+
+    def __init__(self, data: bytes) -> None:
+        self.fd = os.memfd_create("turngym")
+        os.write(self.fd, data)
+        os.lseek(self.fd, 0, os.SEEK_SET)
+
+    def __enter__(self) -> _memory_file:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.fd)
+
+
+def _counts(slot: Slot) -> list[int]:
+    """Descriptors of what the kernel counts for a slot: deaths for want of memory, and the peak."""
+    if slot.group is None:
+        return []
+    return [slot.group.oom_fd, *([slot.group.peak_fd] if slot.group.peak_fd >= 0 else [])]
+
+
+def _system(root: Path | None) -> list[tuple[Path, str]]:
+    """Folders of programs and libraries, and where they go."""
+    if root is None:
+        names = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"]
+        return [(Path("/", name), f"/{name}") for name in names if Path("/", name).exists()]
+    hidden = {"dev", "proc", "sys", "tmp", "run", "sandbox", "home", "root", "var", "etc"}
+    return [(path, f"/{path.name}") for path in sorted(root.iterdir()) if path.name not in hidden]

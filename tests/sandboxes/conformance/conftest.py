@@ -1,0 +1,145 @@
+"""Every backend, as a parameter: what is asked of one is asked of all.
+
+A backend that is not there is skipped, or fails where TURNGYM_REQUIRE names it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from turngym.sandboxes.backends.namespace import NamespaceBackend, NamespaceConfig
+from turngym.sandboxes.errors import SandboxUnavailable
+from turngym.sandboxes.limits import Limits
+from turngym.sandboxes.protocols import Backend, Sandbox
+
+# The tests are no package: this makes `conformance.helpers` importable, however pytest was started.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from conformance.helpers import ENV_CANARY
+
+QUICK = Limits(wall_s=8, cpu_s=8, memory_mib=256, processes=64, disk_mib=64)
+"""What most tests ask for."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One backend, and what it claims."""
+
+    name: str
+    make: Callable[[], Any]
+    isolates: bool = True
+    sessions: bool = True
+    local: bool = True
+    """Whether its processes hang below this one, and can be counted here."""
+    warm: bool = False
+    """Whether its slots outlive a sandbox."""
+
+
+def _later(module: str, name: str, program: str = "", **options: Any) -> Callable[[], Any]:
+    """A backend whose module or program may be missing."""
+
+    def make() -> Any:
+        if program and shutil.which(program) is None:
+            raise SandboxUnavailable(f"{program} is not installed")
+        try:
+            found = importlib.import_module(f"turngym.sandboxes.backends.{module}")
+        except ImportError as error:
+            raise SandboxUnavailable(str(error)) from error
+        return getattr(found, name)(**options)
+
+    return make
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("namespace", NamespaceBackend, warm=True),
+        Kind("namespace-cold", lambda: NamespaceBackend(NamespaceConfig(warm=False)), warm=True),
+        Kind("one-shot", _later("bubblewrap", "BubblewrapBackend", "bwrap")),
+        Kind("docker", _later("docker", "DockerBackend", "dockerd"), local=False),
+        Kind("remote", _later("remote", "RemoteBackend"), local=False),
+        Kind("subprocess", _later("process", "ProcessBackend", unsafe=True), isolates=False, sessions=False),
+    )
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests here share one event loop, since they share backends."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and asyncio.iscoroutinefunction(getattr(item, "function", None)):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest.fixture(scope="session", params=list(KINDS))
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return KINDS[request.param]
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def backend(kind: Kind) -> AsyncIterator[Backend]:
+    os.environ["CANARY_TOKEN"] = ENV_CANARY
+    try:
+        made = kind.make()
+        async with await made.create(QUICK):
+            pass
+    except (SandboxUnavailable, TypeError) as error:
+        reason = f"the backend {kind.name!r} is not available here: {error}"
+        if kind.name in re.findall(r"[\w-]+", os.environ.get("TURNGYM_REQUIRE", "")):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    yield made
+    await made.close()
+
+
+Create = Callable[..., Any]
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def create(backend: Backend) -> AsyncIterator[Create]:
+    """Makes sandboxes that end with the test: `await create(wall_s=2)`."""
+    async with AsyncExitStack() as stack:
+
+        async def make(**fields: Any) -> Sandbox:
+            limits = QUICK.model_copy(update=fields) if fields else QUICK
+            return await stack.enter_async_context(await backend.create(Limits(**limits.model_dump())))
+
+        yield make
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def sandbox(create: Create) -> Sandbox:
+    made: Sandbox = await create()
+    return made
+
+
+@pytest.fixture
+def isolating(kind: Kind) -> None:
+    """For tests of walls: a backend that claims none is left out."""
+    if not kind.isolates:
+        pytest.skip(f"{kind.name} isolates nothing, and says so")
+
+
+@pytest.fixture
+def with_sessions(kind: Kind) -> None:
+    if not kind.sessions:
+        pytest.skip(f"{kind.name} has no sessions, and says so")
+
+
+@pytest.fixture
+def countable(kind: Kind) -> None:
+    """For tests that count the host's processes."""
+    if not kind.local:
+        pytest.skip(f"the processes of {kind.name} do not hang below this one")

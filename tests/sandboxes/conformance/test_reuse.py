@@ -1,0 +1,99 @@
+"""A backend that has made hundreds of sandboxes holds no more than one that has made a few."""
+
+from __future__ import annotations
+
+import gc
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from conformance.helpers import descendants, mounts, within
+
+ROUNDS = 300
+
+
+def figures():
+    """What could grow: on the host, in this process, and in the helpers that live on."""
+    gc.collect()
+    below = [pid for pid, _ in descendants()]
+    return {
+        "processes": len(below),
+        "own descriptors": len(os.listdir("/proc/self/fd")),
+        "own threads": len(os.listdir("/proc/self/task")),
+        "helpers' descriptors": max((len(os.listdir(f"/proc/{pid}/fd")) for pid in below), default=0),
+        "helpers' mounts": max(
+            (Path(f"/proc/{pid}/mountinfo").read_text().count("\n") for pid in below), default=0
+        ),
+        "host mounts": mounts(),
+        "temporary files": len([name for name in os.listdir(tempfile.gettempdir()) if "turngym" in name]),
+    }
+
+
+def memory_mib():
+    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid, _ in descendants())
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+async def one(backend, number):
+    async with await backend.create() as sandbox:
+        await sandbox.write_file("n", str(number).encode())
+        result = await sandbox.exec(["python3", "-c", "print(open('n').read())"])
+        assert result.stdout == b"%d\n" % number
+        if number % 30 == 0:
+            await sandbox.exec(
+                ["python3", "-c", "import os\nif os.fork() == 0: os.setsid(); os.read(0, 1)\nos._exit(3)"]
+            )
+            await sandbox.exec(["python3", "-c", "import socket; socket.create_server(('127.0.0.1', 0))"])
+
+
+async def test_hundreds_of_sandboxes_leave_no_trace(kind, countable, backend):
+    rounds = ROUNDS if kind.name == "namespace" else ROUNDS // 6
+    for number in range(15):
+        await one(backend, number)
+    before, memory = figures(), memory_mib()
+    with within(60):
+        for number in range(rounds):
+            await one(backend, number)
+    after = figures()
+    assert all(after[name] <= before[name] + (2 if "own" in name else 0) for name in before), (before, after)
+    assert memory_mib() < memory + 10
+
+
+async def test_hundreds_of_programs_in_one_sandbox_leave_no_trace(kind, countable, create):
+    sandbox = await create()
+    for _ in range(5):
+        await sandbox.exec(["python3", "-c", "print(1)"])
+    before = figures()
+    for number in range(100 if kind.warm else 40):
+        result = await sandbox.exec(["python3", "-c", "print(1)"], stdin=b"x" * 100)
+        assert result.stdout == b"1\n", number
+        await sandbox.write_file(f"f{number % 7}", b"x")
+        await sandbox.read_file(f"f{number % 7}")
+    after = figures()
+    assert all(after[name] <= before[name] + (2 if "own" in name else 0) for name in before), (before, after)
+
+
+async def test_the_slots_that_are_used_again_are_the_few_that_were_made(kind, countable, backend):
+    if not kind.warm:
+        pytest.skip(f"{kind.name} makes each sandbox anew")
+    await one(backend, 1)
+    before = set(descendants())
+    for number in range(10):
+        await one(backend, number)
+    assert set(descendants()) == before
+
+
+async def test_a_slot_is_not_used_again_after_a_broken_end(kind, countable, backend):
+    """Whoever cannot be asked whether all is dead is not asked to make another sandbox."""
+    if not kind.warm:
+        pytest.skip(f"{kind.name} makes each sandbox anew")
+    import asyncio
+
+    sandbox = await backend.create()
+    await sandbox.write_file("x", b"")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await sandbox.exec(["python3", "-c", "import time; time.sleep(60)"])
+    await sandbox.close()
+    await one(backend, 1)
