@@ -59,6 +59,36 @@ os.close(fd)
 )
 """Text for `python3 -I -S -c`; its first argument is a descriptor of what `compiled` made."""
 
+BOOT_STREAMED: Final = (
+    _LOADER
+    + """
+import marshal, os
+inner, outer = os.pipe()
+if os.fork() == 0:
+    def take(count):
+        data = b""
+        while len(data) < count:
+            part = os.read(0, count - len(data))
+            if not part: os._exit(1)
+            data += part
+        return data
+    table = eval(take(int.from_bytes(take(4), "big")).partition(b":")[2])
+    for name, source in table.items():
+        file = "<turngym>/" + name.rpartition(".")[2] + ".py"
+        table[name] = source and marshal.dumps(compile(source, file, "exec", dont_inherit=True))
+    with open(outer, "wb") as pipe: pipe.write(marshal.dumps(table))
+    os._exit(0)
+os.close(outer)
+with open(inner, "rb") as pipe: table = marshal.loads(pipe.read())
+os.wait()
+"""
+    + _RUN
+)
+"""Text for `python3 -I -S -c` of any version; the first frame on its standard input is `repr(sources())`.
+
+A child compiles them: the holes that compiling leaves in memory would make every later fork dearer.
+"""
+
 
 def sources() -> dict[str, str | None]:
     """Source of every module inside, by full name; None for packages."""

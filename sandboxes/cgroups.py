@@ -80,8 +80,7 @@ class SlotGroup:
         Raises:
             SandboxUnavailable: the kernel refuses.
         """
-        output_mib = -(-_COPIES * (limits.stdout_bytes + limits.stderr_bytes) // MIB)
-        wanted = (limits.memory_mib + output_mib + OVERHEAD_MIB, limits.processes)
+        wanted = (limits.memory_mib + output_mib(limits) + OVERHEAD_MIB, limits.processes)
         try:
             if self._set != wanted:
                 self._limit(*wanted)
@@ -150,6 +149,11 @@ def _own(path: Path) -> int:
             os.close(fd)
             raise
         os.close(fd)
+
+
+def output_mib(limits: Limits) -> int:
+    """Memory that a supervisor needs for what programs write."""
+    return -(-_COPIES * (limits.stdout_bytes + limits.stderr_bytes) // MIB)
 
 
 def find_mounts() -> _Mounts | str:

@@ -12,6 +12,7 @@ from turngym.sandboxes.errors import SandboxLost
 from turngym.sandboxes.inside.wire import MAX_FRAME, WireError, decode, pack_frame
 
 _CHUNK = 1 << 18
+_SEND_S = 60.0
 
 
 class HostChannel:
@@ -33,12 +34,16 @@ class HostChannel:
         """Write frames.
 
         Raises:
-            SandboxLost: the other end is gone.
+            SandboxLost: the other end is gone, or does not read.
         """
         data = b"".join(pack_frame(frame) for frame in frames)
         try:
             with self._in_use():
-                await asyncio.get_running_loop().sock_sendall(self._link, data)
+                async with asyncio.timeout(_SEND_S):
+                    await asyncio.get_running_loop().sock_sendall(self._link, data)
+        except TimeoutError:
+            self.close()
+            raise SandboxLost(f"the sandbox's supervisor has not read for {_SEND_S:g} s") from None
         except OSError as error:
             self.close()
             raise SandboxLost(f"the sandbox's supervisor is gone ({error.strerror})") from error
@@ -100,7 +105,11 @@ class HostChannel:
             data = await asyncio.get_running_loop().sock_recv(self._link, _CHUNK)
             if not data:
                 raise SandboxLost("the sandbox's supervisor is gone")
-            self._buffer += data
+            self._feed(data)
+
+    def _feed(self, data: bytes) -> None:
+        """Take bytes from the socket."""
+        self._buffer += data
 
     def _take(self) -> Any:
         if len(self._buffer) < 4:

@@ -21,6 +21,13 @@ def _namespace(_: str) -> Backend:
     return NamespaceBackend()
 
 
+def _docker(image: str) -> Backend:
+    from turngym.sandboxes.backends.docker import DockerBackend
+    from turngym.sandboxes.docker.config import DockerConfig
+
+    return DockerBackend(DockerConfig(image=image) if image else None)
+
+
 def _one_shot(_: str) -> Backend:
     from turngym.sandboxes.backends.bubblewrap import BubblewrapBackend
 
@@ -45,6 +52,7 @@ def _remote(url: str) -> Backend:
 
 
 BACKENDS: Final[dict[str, tuple[str, Callable[[str], Backend]]]] = {
+    "docker": ("containers of Docker or Podman: docker, or docker:IMAGE", _docker),
     "namespace": ("namespaces of the kernel, warm: a fork per program", _namespace),
     "one-shot": ("one bubblewrap per sandbox, nothing shared", _one_shot),
     "remote": ("those of another machine: remote:http://HOST:PORT", _remote),

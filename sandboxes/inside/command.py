@@ -273,8 +273,8 @@ def _become(request: dict[str, Any], wall: Wall, fds: list[int], warm: bool) -> 
         os.closerange(len(fds), 1 << 20)
         argv = [os.fsdecode(part) for part in request["argv"]]
         env = {os.fsdecode(key): os.fsdecode(value) for key, value in request["env"].items()}
-        os.chdir(os.path.join(wall.home, os.fsdecode(request["cwd"])))
         wall.lock_in(request["limits"])
+        os.chdir(os.path.join(wall.home, os.fsdecode(request["cwd"])))  # with the program's own rights
         if warm:
             os.environ.clear()
             os.environ.update(env)

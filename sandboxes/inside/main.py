@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import signal
 import sys
@@ -13,7 +15,7 @@ from turngym.sandboxes.inside.wire import Channel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    pass
+    from typing import Any
 
 
 def main(arguments: list[str]) -> None:
@@ -55,7 +57,13 @@ def reset_signals() -> None:
 
 
 def supervise(in_fd: int, out_fd: int) -> None:
-    """Serve one sandbox whose walls stand already; the host's first frame describes them."""
+    """Serve one sandbox whose walls stand already; the host's first frame describes them.
+
+    Its keys are those of `Wall`, `warm`, `preload` (whether to import what programs want) and `folders` (made if
+    they are not there). Optional: `modules` (imported too), `disk` (an empty file system of root's, on which the
+    folders are), `links` (pairs of path and target), `kills` and `peaks` (files of control groups, of which the
+    first that is there is read), `announce` (whether to say that all is ready).
+    """
     from turngym.sandboxes.inside import kernel
 
     channel = Channel(in_fd, out_fd)
@@ -69,10 +77,10 @@ def supervise(in_fd: int, out_fd: int) -> None:
     if config["preload"]:
         from turngym.sandboxes.inside.python import preload
 
-        preload([], [])
+        preload([name.decode() for name in config.get("modules", [])], [])
+        gc.collect()
+        gc.freeze()  # what is here already is no garbage of a program's, and its pages stay shared
     home = config["home"].decode()
-    for path in config["folders"]:
-        os.makedirs(path, exist_ok=True)
     wall = Wall(
         ends=config["ends"].decode(),
         home=home,
@@ -81,13 +89,48 @@ def supervise(in_fd: int, out_fd: int) -> None:
         filter=config["filter"],
         soft_memory=bool(config["soft_memory"]),
         uid_is_own=bool(config["uid_is_own"]),
-        oom_fd=config.get("oom_fd", -1),
-        peak_fd=config.get("peak_fd", -1),
+        oom_fd=config.get("oom_fd", _first(config.get("kills", []))),
+        peak_fd=config.get("peak_fd", _first(config.get("peaks", []))),
+        files_as_user="disk" in config,
     )
+    _lay_out(config, wall)
     if config.get("announce", 1):
         channel.send({"ready": 1})
     Supervisor(channel, wall, warm=bool(config["warm"])).serve()
     wall.end_all()
+
+
+def _lay_out(config: dict[str, Any], wall: Wall) -> None:
+    """Make the folders of programs, which their user owns, in a place that it cannot rearrange."""
+    if wall.files_as_user:
+        os.setgroups([])
+        os.chmod(config["disk"], 0o1777)
+        for path in filter(os.path.isdir, config["folders"]):
+            try:
+                os.rmdir(path)
+            except OSError:  # an engine has mounted something of its own there
+                os.chmod(path, 0o1777)
+    with wall.as_user():
+        os.umask(0o022)
+        for path in config["folders"]:
+            os.makedirs(path, exist_ok=True)
+    if wall.files_as_user:
+        os.chmod(config["disk"], 0o755)
+    for path, target in config.get("links", []):
+        with contextlib.suppress(OSError):  # an empty folder may be in its place, or what serves as well
+            os.rmdir(path)
+        with contextlib.suppress(FileExistsError):
+            os.symlink(target, path)
+
+
+def _first(paths: list[bytes]) -> int:
+    """Descriptor of the first file that can be read; -1 if there is none."""
+    for path in paths:
+        try:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+    return -1
 
 
 def run_python(argv: list[str]) -> None:

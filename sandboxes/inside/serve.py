@@ -81,7 +81,8 @@ class Supervisor:
 
     def _read(self, request: dict[str, Any]) -> dict[str, Any]:
         path = request["path"].decode("utf-8", "surrogateescape")
-        return {"data": read_file(self.wall.home, path, request["max_bytes"])}
+        with self.wall.as_user():
+            return {"data": read_file(self.wall.home, path, request["max_bytes"])}
 
     def _write(self, request: dict[str, Any]) -> dict[str, Any]:
         entries = [
@@ -89,12 +90,14 @@ class Supervisor:
             for path, mode, data in request["entries"]
         ]
         base = request["base"].decode("utf-8", "surrogateescape")
-        write_files(self.wall.home, base, entries, self.wall.uid, self.wall.gid)
+        with self.wall.as_user():
+            write_files(self.wall.home, base, entries, self.wall.uid, self.wall.gid)
         return {}
 
     def _list(self, request: dict[str, Any]) -> dict[str, Any]:
         path = request["path"].decode("utf-8", "surrogateescape")
-        found = list_files(self.wall.home, path, request["max_bytes"])
+        with self.wall.as_user():
+            found = list_files(self.wall.home, path, request["max_bytes"])
         return {
             "entries": [
                 [name, FOLDER_MODE if data is None else mode, b"" if data is None else data]

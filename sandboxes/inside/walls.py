@@ -6,6 +6,7 @@ a program started is ended, and what the kernel says about memory.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import resource
@@ -15,6 +16,7 @@ from turngym.sandboxes.inside import kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 _KILL, _STOP = 9, 19
@@ -36,6 +38,7 @@ class Wall:
         uid_is_own: bool = False,
         peak_fd: int = -1,
         oom_fd: int = -1,
+        files_as_user: bool = False,
     ) -> None:
         self.ends = ends
         self.home = home
@@ -48,6 +51,22 @@ class Wall:
         """True if no other sandbox's processes count against the same per-user quotas."""
         self.peak_fd = peak_fd
         self.oom_fd = oom_fd
+        self.files_as_user = files_as_user
+        """True if the supervisor is root without capabilities over files: it takes the program's user for them."""
+
+    @contextlib.contextmanager
+    def as_user(self) -> Iterator[None]:
+        """Handle files, if need be, as the program's user. Its real id stays root's: it cannot be signalled."""
+        if not self.files_as_user:
+            yield
+            return
+        os.setegid(self.gid)
+        os.seteuid(self.uid)
+        try:
+            yield
+        finally:
+            os.seteuid(0)
+            os.setegid(0)
 
     def lock_in(self, limits: dict[str, Any]) -> None:
         """In the child: take the limits and give up every privilege, for ever."""
@@ -191,21 +210,39 @@ def _end_all_but(keep: int) -> bool:
 
 
 def _kill_as(uid: int, gid: int) -> bool:
-    """Kill everything of a user from a child that has become it: no process can slip between a list and a kill."""
+    """Kill everything of a user from a child that has become it: no process can slip between a list and a kill.
+
+    True if some of it is there yet. The kernel's own answer says only that there were processes, whoever's.
+    """
     child = os.fork()
     if child == 0:
         try:
             os.setgroups([])
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)
-            os._exit(1 if _signal(-1) else 0)
+            _signal(-1)
+            os._exit(0)
         finally:
             os._exit(2)
     _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if code == 2:
+    if os.waitstatus_to_exitcode(status) == 2:
         raise OSError(errno.EPERM, "cannot become the program's user to end its processes")
-    return code != 0  # a negative code: another process of that user was quicker, so there was one
+    return _lives(uid)
+
+
+def _lives(uid: int) -> bool:
+    """True if a process of a user is alive. The owner of a folder of /proc says too little: processes can hide it."""
+    wanted = b"%d" % uid
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/status", "rb") as file:
+                    fields = dict(line.split(b":", 1) for line in file if b":" in line)
+            except OSError:  # gone meanwhile
+                continue
+            if wanted in fields[b"Uid"].split() and fields[b"State"].split()[0] not in (b"Z", b"X"):
+                return True
+    return False
 
 
 def _parents() -> dict[int, int]:

@@ -86,7 +86,8 @@ def _decode(data: bytes, at: int, depth: int) -> tuple[Any, int]:
         keys = items[::2]
         if len(items) % 2 or not all(isinstance(key, bytes) for key in keys):
             raise WireError("a dictionary whose keys are no text")
-        return {key.decode("utf-8"): value for key, value in zip(keys, items[1::2], strict=True)}, at + 1
+        pairs = zip(keys, items[1::2])  # noqa: B905 (`strict` came with Python 3.10)
+        return {key.decode("utf-8"): value for key, value in pairs}, at + 1
     colon = data.index(b":", at, at + 12)
     start = colon + 1
     end = start + int(data[at:colon])
