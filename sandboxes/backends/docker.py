@@ -28,6 +28,7 @@ from turngym.sandboxes.slots import Slot, Slots
 from turngym.sandboxes.supervised import SupervisedSandbox
 
 _OWN_KERNELS: Final = ("runsc", "kata")  # runtimes whose containers have a kernel of their own
+_NAMES: Final = {"USER": "user", "LOGNAME": "user"}  # the image's list of users does not know the program's
 _UID_BASE: Final = 1_200_000
 _UID_BASE_MAPPED: Final = 20_000  # a mapped container knows the ids below 65,536 alone
 
@@ -126,7 +127,7 @@ class DockerBackend:
         except BaseException:
             await asyncio.shield(_undo(begun, lease))
             raise
-        return SupervisedSandbox(lease, limits, home=HOME)
+        return SupervisedSandbox(lease, limits, home=HOME, env=_NAMES)
 
     async def close(self) -> None:
         """Close every sandbox that it made. Safe to call twice."""

@@ -45,6 +45,8 @@ class Kind:
     """Whether its processes hang below this one, and can be counted here."""
     warm: bool = False
     """Whether its slots outlive a sandbox."""
+    shows: tuple[str, ...] = ()
+    """What it lets programs look at and others do not, without being a way out."""
 
 
 def _later(module: str, name: str, program: str = "", **options: Any) -> Callable[[], Any]:
@@ -62,13 +64,21 @@ def _later(module: str, name: str, program: str = "", **options: Any) -> Callabl
     return make
 
 
+OF_ENGINES = (
+    "CapBnd",  # the supervisor's three; without new privileges nobody gains one of them
+    "open /sys/fs/cgroup",  # the container's own groups, read-only
+    "open /sys/kernel",  # an empty folder in its place
+    "homes",  # the image's own folders
+    "secrets in run",
+)
+
 KINDS = {
     kind.name: kind
     for kind in (
         Kind("namespace", NamespaceBackend, warm=True),
         Kind("namespace-cold", lambda: NamespaceBackend(NamespaceConfig(warm=False)), warm=True),
         Kind("one-shot", _later("bubblewrap", "BubblewrapBackend", "bwrap")),
-        Kind("docker", _later("docker", "DockerBackend", "dockerd"), local=False),
+        Kind("docker", _later("docker", "DockerBackend", "dockerd"), local=False, shows=OF_ENGINES),
         Kind("remote", _later("remote", "RemoteBackend"), local=False),
         Kind("subprocess", _later("process", "ProcessBackend", unsafe=True), isolates=False, sessions=False),
     )
