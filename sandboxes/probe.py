@@ -15,7 +15,10 @@ _LIMITS: Final = Limits(wall_s=10, memory_mib=64, processes=16, disk_mib=8, inod
 
 _FILES: Final = """
 import os
-seen = [path for path in ("/etc/shadow", "/root", "/home", "/boot", "/proc/1/root/etc/shadow") if os.path.exists(path)]
+def shows(path):
+    try: return os.listdir(path) if os.path.isdir(path) else open(path, "rb").read()
+    except OSError: return None
+seen = [path for path in ("/etc/shadow", "/root", "/home", "/boot", "/proc/1/root/etc/shadow") if shows(path)]
 def open_for_writing(path):
     try: os.close(os.open(path, os.O_WRONLY | os.O_CREAT)); return True
     except OSError: return False

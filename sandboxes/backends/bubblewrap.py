@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from turngym.sandboxes.backends.namespace import NamespaceConfig, system_python
-from turngym.sandboxes.bundle import BOOT_COMPILED, compiled
 from turngym.sandboxes.capabilities import Capabilities, Capability
-from turngym.sandboxes.channel import HostChannel
 from turngym.sandboxes.errors import SandboxLost, SandboxUnavailable
+from turngym.sandboxes.host.bundle import BOOT_COMPILED, compiled
+from turngym.sandboxes.host.channel import HostChannel
+from turngym.sandboxes.host.launcher import Launcher, Started
+from turngym.sandboxes.host.slots import Slot, Slots
+from turngym.sandboxes.host.supervised import SupervisedSandbox
 from turngym.sandboxes.inside import seccomp
 from turngym.sandboxes.inside.keeper import PROGRAM_ID, names
 from turngym.sandboxes.inside.root import BOX, HOME
-from turngym.sandboxes.launcher import Launcher, Started
 from turngym.sandboxes.limits import DEFAULT_LIMITS, MIB, Limits
 from turngym.sandboxes.probe import probe
-from turngym.sandboxes.slots import Slot, Slots
-from turngym.sandboxes.supervised import SupervisedSandbox
 
 _READY_S: Final = 20.0
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom")

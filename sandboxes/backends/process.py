@@ -13,12 +13,12 @@ import tempfile
 from typing import Final
 
 from turngym.sandboxes.backends.namespace import system_python
-from turngym.sandboxes.bundle import BOOT_COMPILED, compiled
 from turngym.sandboxes.capabilities import CAPABILITIES, Capabilities
-from turngym.sandboxes.channel import HostChannel
 from turngym.sandboxes.errors import SandboxLost, SandboxUnavailable
+from turngym.sandboxes.host.bundle import BOOT_COMPILED, compiled
+from turngym.sandboxes.host.channel import HostChannel
+from turngym.sandboxes.host.supervised import SupervisedSandbox
 from turngym.sandboxes.limits import DEFAULT_LIMITS, Limits
-from turngym.sandboxes.supervised import SupervisedSandbox
 
 _READY_S: Final = 20.0
 _END_S: Final = 10.0

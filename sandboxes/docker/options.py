@@ -5,11 +5,11 @@ from __future__ import annotations
 import resource
 from typing import Any, Final
 
-from turngym.sandboxes.bundle import BOOT_STREAMED
-from turngym.sandboxes.cgroups import output_mib
 from turngym.sandboxes.docker.config import DockerConfig
 from turngym.sandboxes.docker.engine import Facts
 from turngym.sandboxes.docker.syscalls import profile
+from turngym.sandboxes.host.bundle import BOOT_STREAMED
+from turngym.sandboxes.host.cgroups import output_mib
 from turngym.sandboxes.inside import seccomp
 from turngym.sandboxes.inside.root import BOX, HOME
 from turngym.sandboxes.limits import MIB, Limits
@@ -23,6 +23,22 @@ _FREE_INODES: Final = 4  # the root of the disk and its three folders
 _ENOUGH: Final = 32768
 _SUPERVISOR: Final = 1  # it counts as a process as well
 _CAPABILITIES: Final = ("SETUID", "SETGID", "KILL")
+# What the engine hides of itself, and the kernel's own folder.
+_MASKED: Final = (
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+    "/sys/kernel",
+)
 # Version 1 of control groups shows a container its own below `memory`, version 2 at the top.
 _KILLS: Final = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
 _PEAKS: Final = ("/sys/fs/cgroup/memory/memory.max_usage_in_bytes", "/sys/fs/cgroup/memory.peak")
@@ -60,6 +76,11 @@ def container(
         host["nano_cpus"] = int(config.cpus * 1e9)
     if config.runtime is not None:
         host["runtime"] = config.runtime
+    if not limits.network:
+        host["sysctls"] = {"net.ipv4.ping_group_range": "1 0"}  # nobody
+    made = client.create_host_config(**host)
+    if not facts.is_podman:
+        made["MaskedPaths"] = [*_MASKED]
     return {
         "image": facts.image,
         "name": name,
@@ -74,7 +95,7 @@ def container(
         "detach": False,
         "labels": labels,
         "healthcheck": {"test": ["NONE"]},  # an image's own check would run as root beside the supervisor
-        "host_config": client.create_host_config(**host),
+        "host_config": made,
     }
 
 
@@ -95,6 +116,7 @@ def hello(config: DockerConfig, facts: Facts, uid: int) -> dict[str, Any]:
         "folders": [HOME, _TMP, _SHM],
         "disk": BOX,
         "links": [["/dev/shm", _SHM]],
+        "shut": ["/dev/mqueue", "/dev/pts"],
         "kills": list(_KILLS),
         "peaks": list(_PEAKS),
     }

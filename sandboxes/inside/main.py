@@ -61,8 +61,9 @@ def supervise(in_fd: int, out_fd: int) -> None:
 
     Its keys are those of `Wall`, `warm`, `preload` (whether to import what programs want) and `folders` (made if
     they are not there). Optional: `modules` (imported too), `disk` (an empty file system of root's, on which the
-    folders are), `links` (pairs of path and target), `kills` and `peaks` (files of control groups, of which the
-    first that is there is read), `announce` (whether to say that all is ready).
+    folders are), `links` (pairs of path and target), `shut` (folders of root's that programs need not see),
+    `kills` and `peaks` (files of control groups, of which the first that is there is read), `announce` (whether
+    to say that all is ready).
     """
     from turngym.sandboxes.inside import kernel
 
@@ -116,6 +117,9 @@ def _lay_out(config: dict[str, Any], wall: Wall) -> None:
             os.makedirs(path, exist_ok=True)
     if wall.files_as_user:
         os.chmod(config["disk"], 0o755)
+    for path in config.get("shut", []):
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(path, 0o700)
     for path, target in config.get("links", []):
         with contextlib.suppress(OSError):  # an empty folder may be in its place, or what serves as well
             os.rmdir(path)

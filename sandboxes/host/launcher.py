@@ -10,9 +10,9 @@ import socket
 import subprocess
 from typing import Any, Final
 
-from turngym.sandboxes.bundle import BOOT_COMPILED, compiled
-from turngym.sandboxes.channel import HostChannel
 from turngym.sandboxes.errors import SandboxUnavailable
+from turngym.sandboxes.host.bundle import BOOT_COMPILED, compiled
+from turngym.sandboxes.host.channel import HostChannel
 from turngym.sandboxes.inside.wire import decode, encode
 
 _START_S: Final = 60.0
