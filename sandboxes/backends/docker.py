@@ -151,7 +151,7 @@ class DockerBackend:
         except SandboxLost as error:
             raise SandboxUnavailable(
                 f"the supervisor does not start in a container of {self._config.image!r} (it needs "
-                f"{self._config.python}, 3.9 or newer): {channel.log or error}"
+                f"{self._config.python}, 3.10 or newer): {channel.log or error}"
             ) from error
         if "ready" not in answer:
             raise SandboxUnavailable(

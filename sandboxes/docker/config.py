@@ -16,7 +16,7 @@ class DockerConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     image: str = IMAGE
-    """Any image with a Python from 3.9 on. It is never pulled."""
+    """Any image with a Python from 3.10 on. It is never pulled."""
     python: str = "python3"
     """The interpreter within it."""
     engine: str | None = None
