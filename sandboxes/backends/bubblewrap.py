@@ -10,24 +10,26 @@ becomes the slot's user first.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from turngym.sandboxes.backends.namespace import NamespaceConfig, system_python
-from turngym.sandboxes.bundle import BOOT_COMPILED, compiled
 from turngym.sandboxes.capabilities import Capabilities, Capability
-from turngym.sandboxes.channel import HostChannel
 from turngym.sandboxes.errors import SandboxLost, SandboxUnavailable
+from turngym.sandboxes.host.bundle import BOOT_COMPILED, compiled
+from turngym.sandboxes.host.channel import HostChannel
+from turngym.sandboxes.host.launcher import Launcher, Started
+from turngym.sandboxes.host.slots import Slot, Slots
+from turngym.sandboxes.host.supervised import SupervisedSandbox
 from turngym.sandboxes.inside import seccomp
-from turngym.sandboxes.inside.keeper import PROGRAM_ID
+from turngym.sandboxes.inside.keeper import PROGRAM_ID, names
 from turngym.sandboxes.inside.root import BOX, HOME
-from turngym.sandboxes.launcher import Launcher, Started
 from turngym.sandboxes.limits import DEFAULT_LIMITS, MIB, Limits
 from turngym.sandboxes.probe import probe
-from turngym.sandboxes.slots import Slot, Slots
-from turngym.sandboxes.supervised import SupervisedSandbox
 
 _READY_S: Final = 20.0
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom")
@@ -35,6 +37,7 @@ _LINKS: Final = (("/tmp", f"{BOX}/tmp"), ("/var/tmp", f"{BOX}/tmp"), ("/dev/shm"
 # Descriptors that the supervisor finds open: its code, the channel, and the kernel's counts; bubblewrap reads the
 # filter from its own.
 _CODE_FD, _CHANNEL_FD, _FILTER_FD, _OOM_FD, _PEAK_FD = 5, 6, 7, 8, 9
+_FIRST_NAME_FD = 10  # bubblewrap copies the files of /etc from these
 
 
 class _Lease:
@@ -147,7 +150,11 @@ class BubblewrapBackend:
     async def _start(self, program: str, slot: Slot, limits: Limits) -> Started:
         group = slot.group
         counts = _counts(slot)
-        with _memory_file(compiled(self._python)) as code, _memory_file(self._filter(slot)) as rules:
+        with contextlib.ExitStack() as stack:
+            code, rules, *texts = (
+                stack.enter_context(_memory_file(data))
+                for data in (compiled(self._python), self._filter(slot), *map(str.encode, names().values()))
+            )
             request: dict[str, Any] = {
                 "verb": "run",
                 "argv": [program, *self._arguments(limits)],
@@ -155,11 +162,17 @@ class BubblewrapBackend:
                 "uids": [slot.ids[1]],
                 "gids": [slot.ids[1]],
                 "joins": 0 if group is None else len(group.join_fds),
-                "places": [_CHANNEL_FD, _CODE_FD, _FILTER_FD, _OOM_FD, _PEAK_FD][: 3 + len(counts)],
+                "places": [
+                    _CHANNEL_FD,
+                    _CODE_FD,
+                    _FILTER_FD,
+                    *range(_FIRST_NAME_FD, _FIRST_NAME_FD + len(texts)),
+                    *(_OOM_FD, _PEAK_FD)[: len(counts)],
+                ],
                 "groups": [] if group is None else [str(path) for path in group.paths],
             }
             joins = [] if group is None else group.join_fds
-            return await self._launcher.start(request, [*joins, code.fd, rules.fd, *counts])
+            return await self._launcher.start(request, [*joins, code, rules, *texts, *counts])
 
     async def _greet(self, lease: _Lease, slot: Slot) -> None:
         """Tell the supervisor what surrounds it."""
@@ -214,6 +227,8 @@ class BubblewrapBackend:
         for name in _DEVICES:
             given += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
         given += ["--symlink", "/proc/self/fd", "/dev/fd", "--dir", "/etc", "--proc", "/proc"]
+        for number, name in enumerate(names()):
+            given += ["--perms", "0644", "--file", str(_FIRST_NAME_FD + number), f"/etc/{name}"]
         for name in ("alternatives", "ld.so.cache", *(("resolv.conf",) if limits.network else ())):
             given += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
         given += ["--size", str(limits.disk_mib * MIB), "--perms", "0755", "--tmpfs", BOX]
@@ -233,19 +248,16 @@ class BubblewrapBackend:
         return given
 
 
-class _memory_file:
+@contextlib.contextmanager
+def _memory_file(data: bytes) -> Iterator[int]:
     """Bytes as a descriptor, for as long as a `with` lasts."""
-
-    def __init__(self, data: bytes) -> None:
-        self.fd = os.memfd_create("turngym")
-        os.write(self.fd, data)
-        os.lseek(self.fd, 0, os.SEEK_SET)
-
-    def __enter__(self) -> _memory_file:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self.fd)
+    fd = os.memfd_create("turngym")
+    try:
+        os.write(fd, data)
+        os.lseek(fd, 0, os.SEEK_SET)
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def _counts(slot: Slot) -> list[int]:

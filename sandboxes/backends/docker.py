@@ -13,7 +13,6 @@ import secrets
 import socket
 from typing import Final
 
-from turngym.sandboxes.bundle import sources
 from turngym.sandboxes.capabilities import Capabilities, Capability
 from turngym.sandboxes.docker.attach import AttachChannel
 from turngym.sandboxes.docker.config import DockerConfig
@@ -21,11 +20,12 @@ from turngym.sandboxes.docker.engine import Engine, Facts, ended_for_memory, loo
 from turngym.sandboxes.docker.options import container, hello
 from turngym.sandboxes.docker.owners import labels, remove_orphans
 from turngym.sandboxes.errors import SandboxError, SandboxLost, SandboxUnavailable
+from turngym.sandboxes.host.bundle import sources
+from turngym.sandboxes.host.slots import Slot, Slots
+from turngym.sandboxes.host.supervised import SupervisedSandbox
 from turngym.sandboxes.inside.root import HOME
 from turngym.sandboxes.limits import DEFAULT_LIMITS, Limits
 from turngym.sandboxes.probe import probe
-from turngym.sandboxes.slots import Slot, Slots
-from turngym.sandboxes.supervised import SupervisedSandbox
 
 _OWN_KERNELS: Final = ("runsc", "kata")  # runtimes whose containers have a kernel of their own
 _NAMES: Final = {"USER": "user", "LOGNAME": "user"}  # the image's list of users does not know the program's

@@ -16,15 +16,15 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from turngym.sandboxes.capabilities import Capabilities, Capability
-from turngym.sandboxes.channel import HostChannel
 from turngym.sandboxes.errors import SandboxLost, SandboxUnavailable
+from turngym.sandboxes.host.channel import HostChannel
+from turngym.sandboxes.host.launcher import Launcher, Started
+from turngym.sandboxes.host.slots import Slot, Slots
+from turngym.sandboxes.host.supervised import SupervisedSandbox
 from turngym.sandboxes.inside import seccomp
 from turngym.sandboxes.inside.root import HOME
-from turngym.sandboxes.launcher import Launcher, Started
 from turngym.sandboxes.limits import DEFAULT_LIMITS, Limits
 from turngym.sandboxes.probe import probe
-from turngym.sandboxes.slots import Slot, Slots
-from turngym.sandboxes.supervised import SupervisedSandbox
 
 _READY_S: Final = 20.0
 _CLOSE_S: Final = 10.0

@@ -13,12 +13,12 @@ import tempfile
 from typing import Final
 
 from turngym.sandboxes.backends.namespace import system_python
-from turngym.sandboxes.bundle import BOOT_COMPILED, compiled
 from turngym.sandboxes.capabilities import CAPABILITIES, Capabilities
-from turngym.sandboxes.channel import HostChannel
 from turngym.sandboxes.errors import SandboxLost, SandboxUnavailable
+from turngym.sandboxes.host.bundle import BOOT_COMPILED, compiled
+from turngym.sandboxes.host.channel import HostChannel
+from turngym.sandboxes.host.supervised import SupervisedSandbox
 from turngym.sandboxes.limits import DEFAULT_LIMITS, Limits
-from turngym.sandboxes.supervised import SupervisedSandbox
 
 _READY_S: Final = 20.0
 _END_S: Final = 10.0
@@ -95,8 +95,13 @@ class ProcessBackend:
         folder = tempfile.mkdtemp(prefix="turngym-process-")
         home = os.path.join(folder, "home")
         ours, theirs = socket.socketpair()
+        starting = asyncio.ensure_future(asyncio.to_thread(self._start, theirs))
         try:
-            process = await asyncio.to_thread(self._start, theirs)
+            process = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            ours.close()
+            await asyncio.shield(self._undo(starting, theirs, folder))
+            raise
         except BaseException:
             ours.close()
             shutil.rmtree(folder, ignore_errors=True)
@@ -134,6 +139,16 @@ class ProcessBackend:
         self._closed = True
         for lease in list(self._leases):
             await lease.release()
+
+    async def _undo(
+        self, starting: asyncio.Future[subprocess.Popen[bytes]], link: socket.socket, folder: str
+    ) -> None:
+        """Take a start to its end and the process to its own: one that nobody waits for stays a zombie."""
+        with contextlib.suppress(SandboxUnavailable):
+            process = await starting
+            link.close()
+            await asyncio.to_thread(process.wait)  # its channel is closed
+        shutil.rmtree(folder, ignore_errors=True)
 
     def _start(self, link: socket.socket) -> subprocess.Popen[bytes]:
         code = os.memfd_create("turngym-supervisor")

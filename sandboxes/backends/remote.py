@@ -15,8 +15,9 @@ from urllib.parse import urlencode
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from turngym.sandboxes.answers import exec_request
 from turngym.sandboxes.capabilities import CAPABILITIES, Capabilities
+from turngym.sandboxes.client.link import Address, Link, Unreachable
+from turngym.sandboxes.client.renewal import Renewal
 from turngym.sandboxes.errors import (
     FileTooLarge,
     SandboxError,
@@ -24,9 +25,8 @@ from turngym.sandboxes.errors import (
     SandboxUnavailable,
     SessionLost,
 )
+from turngym.sandboxes.host.answers import exec_request
 from turngym.sandboxes.limits import DEFAULT_LIMITS, Limits
-from turngym.sandboxes.link import Address, Link, Unreachable
-from turngym.sandboxes.renewal import Renewal
 from turngym.sandboxes.results import ExecResult, SessionResult
 
 _ROOM: Final = 1 << 20

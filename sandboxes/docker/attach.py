@@ -13,8 +13,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from turngym.sandboxes.channel import HostChannel
 from turngym.sandboxes.errors import SandboxLost
+from turngym.sandboxes.host.channel import HostChannel
 from turngym.sandboxes.inside.wire import WireError
 
 _HEADER: Final = 8

@@ -5,11 +5,11 @@ from __future__ import annotations
 import resource
 from typing import Any, Final
 
-from turngym.sandboxes.bundle import BOOT_STREAMED
-from turngym.sandboxes.cgroups import output_mib
 from turngym.sandboxes.docker.config import DockerConfig
 from turngym.sandboxes.docker.engine import Facts
 from turngym.sandboxes.docker.syscalls import profile
+from turngym.sandboxes.host.bundle import BOOT_STREAMED
+from turngym.sandboxes.host.cgroups import output_mib
 from turngym.sandboxes.inside import seccomp
 from turngym.sandboxes.inside.root import BOX, HOME
 from turngym.sandboxes.limits import MIB, Limits

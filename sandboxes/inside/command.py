@@ -290,8 +290,8 @@ def _become(request: dict[str, Any], wall: Wall, fds: list[int], warm: bool) -> 
 
 
 def _default_signals() -> None:
-    """Python ignores two signals that other programs expect."""
+    """Python ignores two signals that other programs expect, and the supervisor one more."""
     import signal
 
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)

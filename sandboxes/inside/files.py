@@ -118,7 +118,7 @@ def split(home: str, path: str) -> list[str]:
 
 def _open_folder(home: str, names: list[str], make: tuple[int, int] | None = None) -> int:
     """Descriptor of the folder under the home; made on the way, owned by `make` = (uid, gid), if that is given."""
-    folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = os.open(home, _DIRECTORY)
     for name in names:
         try:
             try:

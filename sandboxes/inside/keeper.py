@@ -48,7 +48,7 @@ def keep(config: dict[str, Any], channel: Channel, cgroup_fds: list[int], oom_fd
     kernel.prctl(kernel.PR_SET_PDEATHSIG, _SIGKILL)
     kernel.drop_bounding_set()
     uid = PROGRAM_ID
-    root.build(config, _names())
+    root.build(config, names())
     socket.sethostname("sandbox")
     if not config["network"]:
         _raise_loopback()
@@ -93,7 +93,8 @@ def _init(request: dict[str, Any], channel: Channel, wall: Wall) -> None:
     os._exit(0)
 
 
-def _names() -> dict[str, str]:
+def names() -> dict[str, str]:
+    """The small files of a sandbox's /etc, by name."""
     return {
         "passwd": "root:x:0:0:root:/:/bin/false\n"
         f"user:x:{PROGRAM_ID}:{PROGRAM_ID}:user:{root.HOME}:/bin/sh\n",

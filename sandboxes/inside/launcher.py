@@ -62,12 +62,13 @@ def launch(control_fd: int, preload: list[str], paths: list[str]) -> None:
             return
         try:
             request = decode(data)
+            serial = request["serial"]
             start = _start_keeper if request["verb"] == b"keep" else _start_program
             pid = start(request, fds, control)
             children[pid] = request["groups"]
-            answer: dict[str, Any] = {"pid": pid}
+            answer: dict[str, Any] = {"pid": pid, "serial": serial}
         except OSError as error:
-            answer = {"errno": error.errno or 0, "message": str(error)}
+            answer = {"errno": error.errno or 0, "message": str(error), "serial": serial}
         # Not in a `finally`: a child that becomes a program comes this way, and its descriptors are others.
         for fd in fds:
             os.close(fd)

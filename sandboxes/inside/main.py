@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import signal
 import sys
 
 from turngym.sandboxes.inside.command import BecomeProgram
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 def main(arguments: list[str]) -> None:
     """Do what the arguments say, and in a child that was made to be a program, be that program."""
     occupy_low_descriptors()
+    reset_signals()
     try:
         if arguments[0] == "launch":
             from turngym.sandboxes.inside.launcher import launch
@@ -45,6 +47,15 @@ def occupy_low_descriptors() -> None:
             return
 
 
+def reset_signals() -> None:
+    """Forget what the host ignores or blocks (under `nohup`, in the background): programs would inherit it."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # which every Python ignores
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def supervise(in_fd: int, out_fd: int) -> None:
     """Serve one sandbox whose walls stand already; the host's first frame describes them.
 
@@ -63,6 +74,7 @@ def supervise(in_fd: int, out_fd: int) -> None:
     if config["ends"] == b"children":
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a program under the same user id may send it
     if config["preload"]:
         from turngym.sandboxes.inside.python import preload
 

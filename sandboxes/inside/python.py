@@ -62,6 +62,9 @@ def start_afresh() -> None:
     found = sys.modules.get("numpy")
     if found is not None:
         found.random.seed()
+    import signal
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the supervisor may ignore it
     found = sys.modules.get("multiprocessing.process")
     if found is not None:
         found.ORIGINAL_DIR = os.getcwd()  # it remembers where it was imported

@@ -24,8 +24,8 @@ from turngym.sandboxes.docker.config import IMAGE, DockerConfig
 from turngym.sandboxes.docker.engine import Engine, look
 from turngym.sandboxes.docker.owners import RUN, labels, reap
 from turngym.sandboxes.errors import FileError, SandboxLost, SandboxUnavailable
+from turngym.sandboxes.host.supervised import SupervisedSandbox
 from turngym.sandboxes.limits import Limits
-from turngym.sandboxes.supervised import SupervisedSandbox
 
 PYTHON = ["python3", "-c"]
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from turngym.sandboxes import link
 from turngym.sandboxes.backends.namespace import NamespaceBackend
 from turngym.sandboxes.backends.remote import RemoteBackend, RemoteConfig
+from turngym.sandboxes.client import link
 from turngym.sandboxes.errors import (
     FileTooLarge,
     SandboxBusy,

@@ -5,8 +5,8 @@ import tarfile
 import pytest
 
 from turngym.sandboxes.errors import FileError, FileTooLarge
+from turngym.sandboxes.host.tars import MAX_ENTRIES, make_tar, read_tar
 from turngym.sandboxes.inside.files import FOLDER_MODE
-from turngym.sandboxes.tars import MAX_ENTRIES, make_tar, read_tar
 
 ENTRIES = [("a", FOLDER_MODE, b""), ("a/run.sh", 0o755, b"echo hi\n"), ("ü.txt", 0o644, b"")]
 

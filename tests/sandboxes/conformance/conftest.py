@@ -21,6 +21,7 @@ import pytest
 import pytest_asyncio
 
 from turngym.sandboxes.backends.namespace import NamespaceBackend, NamespaceConfig
+from turngym.sandboxes.backends.remote import RemoteBackend, RemoteConfig
 from turngym.sandboxes.errors import SandboxUnavailable
 from turngym.sandboxes.limits import Limits
 from turngym.sandboxes.protocols import Backend, Sandbox
@@ -28,6 +29,7 @@ from turngym.sandboxes.protocols import Backend, Sandbox
 # The tests are no package: this makes `conformance.helpers` importable, however pytest was started.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from conformance.helpers import ENV_CANARY
+from served import ServerProcess
 
 QUICK = Limits(wall_s=8, cpu_s=8, memory_mib=256, processes=64, disk_mib=64)
 """What most tests ask for."""
@@ -45,8 +47,10 @@ class Kind:
     """Whether its processes hang below this one, and can be counted here."""
     warm: bool = False
     """Whether its slots outlive a sandbox."""
-    shows: tuple[str, ...] = ()
-    """What it lets programs look at and others do not, without being a way out."""
+    counts_files: bool = True
+    """Whether `Limits.inodes` is exact; else files are bounded as the memory that they take."""
+    tolerates: tuple[str, ...] = ()
+    """Attempts that succeed, and harm nobody but the program's own sandbox."""
 
 
 def _later(module: str, name: str, program: str = "", **options: Any) -> Callable[[], Any]:
@@ -64,6 +68,21 @@ def _later(module: str, name: str, program: str = "", **options: Any) -> Callabl
     return make
 
 
+class Served(RemoteBackend):
+    """A client of a server in a process of its own, which lends namespaces and ends with it."""
+
+    def __init__(self) -> None:
+        self._server = ServerProcess()
+        super().__init__(RemoteConfig(url=self._server.url))
+
+    async def close(self) -> None:
+        await super().close()
+        self._server.end()
+
+
+# The supervisor has the program's user id. The kernel shields the first process of a namespace from signals.
+ONE_USER = ("kill ", "pidfd kill", "affinity", "priority", "scheduler", "ioprio", "write /sandbox/zz", "rename home",
+            "rename temporary")  # fmt: skip
 OF_ENGINES = (
     "CapBnd",  # the supervisor's three; without new privileges nobody gains one of them
     "open /sys/fs/cgroup",  # the container's own groups, read-only
@@ -77,9 +96,14 @@ KINDS = {
     for kind in (
         Kind("namespace", NamespaceBackend, warm=True),
         Kind("namespace-cold", lambda: NamespaceBackend(NamespaceConfig(warm=False)), warm=True),
-        Kind("one-shot", _later("bubblewrap", "BubblewrapBackend", "bwrap")),
-        Kind("docker", _later("docker", "DockerBackend", "dockerd"), local=False, shows=OF_ENGINES),
-        Kind("remote", _later("remote", "RemoteBackend"), local=False),
+        Kind(
+            "one-shot",
+            _later("bubblewrap", "BubblewrapBackend", "bwrap"),
+            counts_files=False,
+            tolerates=ONE_USER,
+        ),
+        Kind("docker", _later("docker", "DockerBackend"), local=False, tolerates=OF_ENGINES),
+        Kind("remote", Served, warm=True),
         Kind("subprocess", _later("process", "ProcessBackend", unsafe=True), isolates=False, sessions=False),
     )
 }
@@ -105,7 +129,7 @@ async def backend(kind: Kind) -> AsyncIterator[Backend]:
         made = kind.make()
         async with await made.create(QUICK):
             pass
-    except (SandboxUnavailable, TypeError) as error:
+    except SandboxUnavailable as error:
         reason = f"the backend {kind.name!r} is not available here: {error}"
         if kind.name in re.findall(r"[\w-]+", os.environ.get("TURNGYM_REQUIRE", "")):
             pytest.fail(reason)

@@ -48,14 +48,14 @@ async def test_an_uncaught_exception(sandbox):
     assert result.stderr_text.splitlines()[0] == "Traceback (most recent call last):"
     assert 'home/program.py", line 4, in <module>' in result.stderr_text
     assert result.stderr_text.endswith("ZeroDivisionError: division by zero\n")
-    assert "turngym" not in result.stderr_text
+    assert "<turngym>" not in result.stderr_text
 
 
 async def test_a_syntax_error(sandbox):
     result = await script(sandbox, "print('never'\n")
     assert (result.exit_code, result.stdout) == (1, b"")
     assert "SyntaxError" in result.stderr_text
-    assert "turngym" not in result.stderr_text
+    assert "<turngym>" not in result.stderr_text
 
 
 async def test_a_missing_script_and_a_missing_program(sandbox):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 
 import pytest
@@ -19,6 +18,7 @@ from conformance.helpers import (
     alone,
     assert_withstood,
     both,
+    breaches,
     new_canary,
 )
 
@@ -33,34 +33,27 @@ async def run(sandbox, code, *arguments, **options):
     return await sandbox.exec(["python3", "attack.py", *arguments], **options)
 
 
-def harmless(said, kind):
-    """What a program said, without what its kind of backend shows and means to show."""
-    seen = tuple(f"BREACH {name} ".encode() for name in kind.shows)
-    return b"".join(line for line in said.splitlines(keepends=True) if not line.startswith(seen))
-
-
 @on_x86
 @pytest.mark.parametrize("name", REFUSED)
 async def test_refused(kind, create, name):
     sandbox = await create(wall_s=8)
     result = await run(sandbox, PRELUDE + REFUSED[name] + "\nprint('TRIED ALL')")
     assert result.status == "exited", both(result)[-3000:]
-    assert_withstood(
-        dataclasses.replace(result, stdout=harmless(result.stdout, kind)), "ATTEMPT", "TRIED ALL"
-    )
-    assert (await run(sandbox, "print('on')")).stdout == b"on\n"
+    assert_withstood(result, "ATTEMPT", "TRIED ALL", tolerated=kind.tolerates)
+    if "rename home" not in kind.tolerates:
+        assert (await run(sandbox, "print('on')")).stdout == b"on\n"
 
 
 @on_x86
 @pytest.mark.parametrize("name", REFUSED)
-async def test_refused_in_a_session(kind, with_sessions, create, name):
+async def test_refused_in_a_session(with_sessions, kind, create, name):
     """A session is a child of another kind; its walls are the same."""
     sandbox = await create(wall_s=8)
     session = await sandbox.session()
     result = await session.run(PRELUDE + REFUSED[name] + "\nprint('TRIED ALL')")
-    said = harmless(result.stdout, kind).decode()
+    said = result.stdout_text
     assert "TRIED ALL" in said, (said + result.stderr_text)[-3000:]
-    assert not [line for line in said.splitlines() if line.startswith("BREACH")]
+    assert not breaches(said, kind.tolerates)
 
 
 @on_x86

@@ -198,7 +198,7 @@ async def test_output_after_the_end_is_not_waited_for(sandbox):
     assert (await run(sandbox, "import time; time.sleep(1.2); print('alone')")).stdout == b"alone\n"
 
 
-async def test_killing_all_and_everything_that_can_be_signalled(isolating, sandbox):
+async def test_killing_all_and_everything_that_can_be_signalled(isolating, kind, sandbox):
     code = """
 import os, signal
 print("ATTEMPT", flush=True)
@@ -216,7 +216,7 @@ print("done")
 """
     result = await run(sandbox, code)
     assert result.stdout.splitlines()[0] == b"ATTEMPT"
-    assert b"sent 1 " not in result.stdout
+    assert kind.tolerates or b"sent 1 " not in result.stdout
     assert result.stdout.endswith(b"done\n")
     assert (await run(sandbox, "print('on')")).stdout == b"on\n"
 

@@ -167,6 +167,8 @@ async def test_a_backend_that_is_closed(countable, kind):
 
 async def test_a_supervisor_that_is_killed(countable, kind, create, backend):
     """From outside, as an administrator or the kernel may do it: an error in so many words, and no hang."""
+    if not kind.isolates:
+        pytest.skip(f"{kind.name} isolates nothing, and says so")
     sandbox = await create()
     await sandbox.write_file("here", b"")
     before = descendants()
@@ -182,8 +184,37 @@ async def test_a_supervisor_that_is_killed(countable, kind, create, backend):
         await running
     with within(3):
         await sandbox.close()
-    assert not [pid for pid in program if os.path.exists(f"/proc/{pid}")]
+        while [pid for pid in program if os.path.exists(f"/proc/{pid}")]:  # it dies with its namespace
+            await asyncio.sleep(0.02)
     await assert_fine(backend)
+
+
+async def test_what_the_host_ignores_or_blocks_is_not_handed_on(kind):
+    """A harness under `nohup`, or in the background of a shell, ignores signals; its programs do not."""
+    code = (
+        "import signal\nignored = [int(s) for s in signal.valid_signals() if signal.getsignal(s) == signal.SIG_IGN]\n"
+        "print(sorted(ignored), signal.pthread_sigmask(signal.SIG_BLOCK, []), signal.getsignal(signal.SIGINT))"
+    )
+    usual = f"[{int(signal.SIGPIPE)}, {int(signal.SIGXFSZ)}] set() {signal.default_int_handler}".partition(
+        " at "
+    )[0]
+    ignored = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGCHLD])
+    try:
+        backend = kind.make()
+        async with await backend.create() as sandbox:
+            result = await run(sandbox, code)
+            assert result.stdout_text.startswith(usual), result.stdout_text
+            result = await sandbox.exec(["grep", "-E", "Sig(Blk|Ign)", "/proc/self/status"])
+            assert {line.split()[1] for line in result.stdout_text.splitlines()} == {"0" * 16}, (
+                result.stdout_text
+            )
+        await backend.close()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 HOST = """

@@ -215,6 +215,9 @@ print("DENIED" if made < 1000000 else "BREACH", made)
 }
 
 
+DISK = ("files", "links", "folders in folders", "names of one file")
+
+
 async def run(sandbox, code, **options):
     await sandbox.write_file("attack.py", code.encode())
     return await sandbox.exec(["python3", "attack.py"], **options)
@@ -298,7 +301,9 @@ async def test_memory_that_is_allowed_can_be_had(create):
 
 
 @pytest.mark.parametrize("name", MANY)
-async def test_counts_are_bounded(isolating, countable, backend, create, name):
+async def test_counts_are_bounded(isolating, countable, kind, backend, create, name):
+    if name in DISK and not (kind.counts_files and "hard_disk" in await claims(backend)):
+        pytest.skip("the number of files is not bounded as such here")
     result = await assert_bounded(
         backend,
         create,

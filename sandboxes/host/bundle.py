@@ -92,7 +92,7 @@ A child compiles them: the holes that compiling leaves in memory would make ever
 
 def sources() -> dict[str, str | None]:
     """Source of every module inside, by full name; None for packages."""
-    folder = Path(__file__).parent / "inside"
+    folder = Path(__file__).parents[1] / "inside"
     table: dict[str, str | None] = dict.fromkeys(_PARENTS)
     for path in sorted(folder.glob("*.py")):
         if path.stem != "__init__":

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from turngym.sandboxes.answers import (
+from turngym.sandboxes.errors import SandboxLost, SandboxUnavailable
+from turngym.sandboxes.host.answers import (
     BASE_ENV,
     exec_request,
     exec_result,
@@ -15,11 +16,10 @@ from turngym.sandboxes.answers import (
     raise_error,
     session_result,
 )
-from turngym.sandboxes.channel import HostChannel
-from turngym.sandboxes.errors import SandboxLost, SandboxUnavailable
+from turngym.sandboxes.host.channel import HostChannel
+from turngym.sandboxes.host.tars import Entry, make_tar, read_tar
 from turngym.sandboxes.limits import Limits
 from turngym.sandboxes.results import ExecResult, SessionResult
-from turngym.sandboxes.tars import Entry, make_tar, read_tar
 
 _GRACE_S: Final = 10.0
 _FILE_S: Final = 30.0

@@ -10,9 +10,9 @@ import socket
 import subprocess
 from typing import Any, Final
 
-from turngym.sandboxes.bundle import BOOT_COMPILED, compiled
-from turngym.sandboxes.channel import HostChannel
 from turngym.sandboxes.errors import SandboxUnavailable
+from turngym.sandboxes.host.bundle import BOOT_COMPILED, compiled
+from turngym.sandboxes.host.channel import HostChannel
 from turngym.sandboxes.inside.wire import decode, encode
 
 _START_S: Final = 60.0
@@ -57,6 +57,7 @@ class Launcher:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._turn = asyncio.Lock()
+        self._asked = 0
         self._log_fd = os.memfd_create("turngym-log")
 
     async def ready(self) -> None:
@@ -99,8 +100,9 @@ class Launcher:
                     if request["verb"] == "keep"
                     else [*joins, theirs.fileno(), *rest]
                 )
-                socket.send_fds(self._control, [encode(request)], order)
-                answer = decode(await asyncio.to_thread(self._answer))
+                self._asked += 1
+                socket.send_fds(self._control, [encode({**request, "serial": self._asked})], order)
+                answer = await asyncio.to_thread(self._answer_to, self._asked)
         except BaseException:
             ours.close()
             raise
@@ -180,6 +182,13 @@ class Launcher:
             self._control.close()  # to one that has ended
         self._control = ours
         self._answer()
+
+    def _answer_to(self, serial: int) -> Any:
+        """The answer to one question; a late one to an earlier question, which was given up, is passed over."""
+        while True:
+            answer = decode(self._answer())
+            if answer.get("serial") == serial:
+                return answer
 
     def _answer(self) -> bytes:
         assert self._control is not None

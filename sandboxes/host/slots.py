@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from turngym.sandboxes.cgroups import SlotGroup, find_mounts
 from turngym.sandboxes.errors import SandboxBusy, SandboxUnavailable
+from turngym.sandboxes.host.cgroups import SlotGroup, find_mounts
 
 IDS_PER_SLOT: Final = 2
 """User ids of a slot: of its supervisor, and of its programs."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import httpx
 
-from turngym.sandboxes.link import Address
+from turngym.sandboxes.client.link import Address
 from turngym.sandboxes.server.wire import encode
 
 _PARTS: Final = 4
