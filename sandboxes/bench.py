@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Final
 
 from turngym.sandboxes.backends.namespace import system_python
+from turngym.sandboxes.docker.config import IMAGE
 from turngym.sandboxes.errors import SandboxError
 from turngym.sandboxes.limits import Limits
 from turngym.sandboxes.protocols import Backend
@@ -140,7 +141,33 @@ async def raw_bubblewrap() -> None:
     await _spawn(program, *arguments, *PROGRAM[1:])
 
 
+async def docker_exec() -> tuple[Run, Callable[[], Awaitable[None]]]:
+    """The usual way to run a program in a container that is there already; with it, how to remove that.
+
+    Raises:
+        SandboxError: there is no docker command, engine or image.
+    """
+    if shutil.which("docker") is None:
+        raise SandboxError("there is no docker command")
+    sleep = ("python3", "-c", "import time; time.sleep(3600)")
+    name = (await _output("docker", "run", "-d", "--rm", "--network", "none", IMAGE, *sleep)).decode().strip()
+
+    async def run() -> None:
+        await _spawn("docker", "exec", name, *PROGRAM)
+
+    async def close() -> None:
+        await _output("docker", "rm", "-f", name)
+
+    return run, close
+
+
 async def _spawn(*argv: str) -> None:
+    stdout = await _output(*argv)
+    if stdout != b"1\n":
+        raise SandboxError(f"{argv[0]} gave {stdout!r}")
+
+
+async def _output(*argv: str) -> bytes:
     process = await asyncio.create_subprocess_exec(
         *argv,
         stdin=asyncio.subprocess.DEVNULL,
@@ -148,8 +175,9 @@ async def _spawn(*argv: str) -> None:
         stderr=asyncio.subprocess.PIPE,
     )
     stdout, stderr = await process.communicate()
-    if stdout != b"1\n":
-        raise SandboxError(f"{argv[0]} gave {stdout!r} {stderr[-300:]!r}")
+    if process.returncode:
+        raise SandboxError(f"{argv[0]} failed: {stderr.decode('utf-8', 'replace').strip()[-300:]}")
+    return stdout
 
 
 async def _round(figures: Measured, run: Run, count: int, *, counts: bool) -> None:

@@ -60,7 +60,8 @@ class Sandbox(Protocol):
             reply_bytes: open descriptor 3 for an answer of at most so many bytes.
 
         Raises:
-            ValueError: an argument holds a zero byte, or `limits` differ in what is fixed for a sandbox.
+            ValueError: an argument holds a zero byte, `stdin` is larger than a quarter of the sandbox's memory, or
+                `limits` differ in what is fixed for a sandbox.
             SandboxLost: the sandbox is gone, with the output so far.
         """
 

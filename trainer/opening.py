@@ -11,6 +11,8 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from turngym.agents.engines.hf import HFEngine
 from turngym.agents.local import stop_ids_of
 from turngym.agents.models import LoadedModel, load_model
@@ -88,6 +90,11 @@ def _check_same_run(store: RunStore, config: TrainConfig) -> None:
         return
     if not isinstance(before, dict):
         raise store.damaged("config")
+    try:
+        # A version that knows more settings reads an older run with what they are by default.
+        before = TrainConfig.model_validate(before).model_dump(mode="json")
+    except ValidationError as error:
+        raise store.damaged("config") from error
     now = config.model_dump(mode="json")
     for key in sorted(set(now) - CHANGEABLE):
         if now[key] != before.get(key):

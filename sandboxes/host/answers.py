@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from turngym.sandboxes.errors import FileError, FileTooLarge, SandboxError, SandboxLost, SessionLost
-from turngym.sandboxes.limits import Limits
+from turngym.sandboxes.limits import MIB, Limits
 from turngym.sandboxes.results import STATUSES, ExecResult, SessionResult
 
 BASE_ENV: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -43,7 +43,7 @@ def exec_request(
     """A request to run a program.
 
     Raises:
-        ValueError: there is no program, an argument holds a zero byte, or they are too long.
+        ValueError: there is no program, an argument holds a zero byte, they are too long, or so is `stdin`.
         TypeError: `argv` is one text: a shell line is never run.
     """
     if isinstance(argv, (str, bytes)):
@@ -57,6 +57,11 @@ def exec_request(
             raise ValueError(f"one argument is longer than {_MAX_TEXT} bytes: write it to a file")
     if any("=" in key or not key for key in env):
         raise ValueError("the name of a variable is not empty and holds no '='")
+    if len(stdin) > limits.memory_mib * MIB // 4:
+        raise ValueError(
+            f"a standard input of {len(stdin)} bytes is more than a quarter of the sandbox's memory "
+            f"({limits.memory_mib} MiB), where it waits to be read: write it to a file"
+        )
     request: dict[str, Any] = {
         "verb": "exec",
         "argv": list(argv),

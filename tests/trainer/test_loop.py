@@ -714,3 +714,16 @@ def test_a_schedule_runs_over_the_steps_of_the_run(tmp_path, monkeypatch):
     algorithm = {"preset": "grpo", "kl_coef": 0.2, "kl_in": "loss", "kl_kind": "k2", "kl_schedule": "linear"}
     _train(tmp_path / "run", make_agent=scripted, algorithm=algorithm, steps=4)
     assert seen == pytest.approx([0.2, 0.15, 0.1, 0.05])
+
+
+def test_a_run_of_a_version_that_knew_fewer_settings_goes_on(tmp_path):
+    _train(tmp_path, make_agent=scripted, steps=2)
+    with RunStore(tmp_path) as store:
+        config = store.get_meta("config")
+        assert config["algorithm"].pop("kl_schedule") == "constant"
+        store.set_meta("config", config)
+    assert _train(tmp_path, make_agent=scripted, steps=3, resume=True).steps == 3
+    with RunStore(tmp_path) as store:
+        store.set_meta("config", config | {"algorithm": config["algorithm"] | {"kl_schedule": "linear"}})
+    with pytest.raises(ConfigError, match="begun with another algorithm"):
+        _train(tmp_path, make_agent=scripted, steps=4, resume=True)

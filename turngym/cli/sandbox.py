@@ -205,13 +205,15 @@ async def _bench(rounds: int, per_round: int) -> list[benching.Measured]:
             contenders[name, in_flight] = benching.one_program(made)
     contenders["raw bubblewrap", 2] = benching.raw_bubblewrap
     contenders["plain subprocess", 2] = benching.plain_subprocess
-    made = open_backend("namespace")
-    closers.append(made.close)
-    for name, start in (
-        ("session call", benching.session_call),
-        ("program in an open sandbox", benching.repeated_exec),
+    for spec, name, start in (
+        ("namespace", "session call", benching.session_call),
+        ("namespace", "program in an open sandbox", benching.repeated_exec),
+        ("docker", "program in an open container", benching.repeated_exec),
+        ("", "docker exec", lambda _: benching.docker_exec()),
     ):
         try:
+            made = open_backend(spec or DEFAULT)
+            closers.append(made.close)
             contenders[name, 1], close = await start(made)
             closers.insert(0, close)
         except SandboxError as error:
