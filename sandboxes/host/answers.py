@@ -14,6 +14,7 @@ BASE_ENV: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "P
 """Variables of every program, beside HOME."""
 
 _MAX_ARGUMENTS = 4096
+_MAX_TEXTS = 2_000_000  # a quarter of the usual stack is what the kernel takes
 _MAX_TEXT = 120_000  # the kernel takes no single argument of 128 KiB or more
 
 
@@ -55,6 +56,10 @@ def exec_request(
             raise ValueError("a program's arguments and variables cannot hold a zero byte")
         if len(os.fsencode(text)) > _MAX_TEXT:
             raise ValueError(f"one argument is longer than {_MAX_TEXT} bytes: write it to a file")
+    if sum(len(os.fsencode(text)) for text in (*argv, *env.keys(), *env.values())) > _MAX_TEXTS:
+        raise ValueError(
+            f"arguments and variables are longer than {_MAX_TEXTS} bytes together: write it to a file"
+        )
     if any("=" in key or not key for key in env):
         raise ValueError("the name of a variable is not empty and holds no '='")
     if len(stdin) > limits.memory_mib * MIB // 4:

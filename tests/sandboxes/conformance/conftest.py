@@ -68,11 +68,16 @@ def _later(module: str, name: str, program: str = "", **options: Any) -> Callabl
     return make
 
 
+MOST = {"memory_mib": 4096, "processes": 512, "disk_mib": 1024, "inodes": 1 << 17, "open_files": 1024}
+
+
 class Served(RemoteBackend):
     """A client of a server in a process of its own, which lends namespaces and ends with it."""
 
     def __init__(self) -> None:
-        self._server = ServerProcess()
+        self._server = ServerProcess(
+            most=Limits(file_mib=1 << 20, wall_s=3600, cpu_s=3600).model_dump() | MOST
+        )
         super().__init__(RemoteConfig(url=self._server.url))
 
     async def close(self) -> None:

@@ -115,14 +115,13 @@ async def test_only_the_listed_variables_are_set(sandbox, backend):
     assert values == "ü=1 True"
 
 
-async def test_a_huge_environment_is_passed_or_refused_in_words(sandbox):
+async def test_a_large_environment_is_passed_and_a_huge_one_refused_in_words(sandbox):
     env = {f"V{number}": "x" * 50_000 for number in range(30)}
     result = await run(sandbox, "import os; print(len(os.environ['V29']))", env=env)
     assert result.stdout == b"50000\n"
     env = {f"V{number}": "x" * 100_000 for number in range(100)}
-    result = await sandbox.exec(["/bin/true"], env=env)
-    assert (result.status, result.exit_code) == ("exited", 127)
-    assert b"too long" in result.stderr.lower()
+    with pytest.raises(ValueError, match="write it to a file"):
+        await sandbox.exec(["/bin/true"], env=env)
 
 
 async def test_the_working_folder(sandbox):
