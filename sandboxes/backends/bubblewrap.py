@@ -22,7 +22,7 @@ from turngym.sandboxes.capabilities import Capabilities, Capability
 from turngym.sandboxes.errors import SandboxLost, SandboxUnavailable
 from turngym.sandboxes.host.bundle import BOOT_COMPILED, compiled
 from turngym.sandboxes.host.channel import HostChannel
-from turngym.sandboxes.host.launcher import Launcher, Started
+from turngym.sandboxes.host.launcher import Branch, Launcher, Started
 from turngym.sandboxes.host.slots import Slot, Slots
 from turngym.sandboxes.host.supervised import SupervisedSandbox
 from turngym.sandboxes.inside import seccomp
@@ -37,15 +37,29 @@ _LINKS: Final = (("/tmp", f"{BOX}/tmp"), ("/var/tmp", f"{BOX}/tmp"), ("/dev/shm"
 # Descriptors that the supervisor finds open: its code, the channel, and the kernel's counts; bubblewrap reads the
 # filter from its own.
 _CODE_FD, _CHANNEL_FD, _FILTER_FD, _OOM_FD, _PEAK_FD = 5, 6, 7, 8, 9
+_OWN_PROCESSES: Final = 3  # the slot's helper, bubblewrap, and the supervisor
 _FIRST_NAME_FD = 10  # bubblewrap copies the files of /etc from these
+
+
+class _Place:
+    """A slot, and the helper that starts programs within its control groups."""
+
+    def __init__(self, slot: Slot, branch: Branch) -> None:
+        self.slot = slot
+        self.branch = branch
+
+    async def free(self) -> None:
+        """End the helper, and give the slot back."""
+        await self.branch.end()
+        self.slot.free()
 
 
 class _Lease:
     """One bubblewrap process in a slot."""
 
-    def __init__(self, backend: BubblewrapBackend, slot: Slot, process: Started) -> None:
+    def __init__(self, backend: BubblewrapBackend, place: _Place, process: Started) -> None:
         self._backend = backend
-        self._slot = slot
+        self._place = place
         self._process = process
         self._released = False
 
@@ -60,7 +74,7 @@ class _Lease:
             self._released = True
             self._backend._leases.discard(self)
             await self._process.kill()
-            self._backend._give_back(self._slot)
+            await self._backend._give_back(self._place)
 
 
 class BubblewrapBackend:
@@ -72,7 +86,7 @@ class BubblewrapBackend:
         self._mapped = os.geteuid() == 0
         self._launcher = Launcher(self._python)
         self._slots: Slots | None = None
-        self._free: list[Slot] = []
+        self._free: list[_Place] = []
         self._leases: set[_Lease] = set()
         self._works = False
         self._found: Capabilities | None = None
@@ -109,22 +123,18 @@ class BubblewrapBackend:
             raise SandboxUnavailable(
                 "bubblewrap is not installed: apt-get install bubblewrap, or use `namespace`"
             )
-        if self._slots is None:
-            self._slots = Slots(
-                self._config.max_sandboxes, self._config.uid_base, groups=self._config.cgroups
-            )
-        slot = self._free.pop() if self._free else self._slots.take()
+        place = self._free.pop() if self._free else await self._new_place()
         try:
-            if slot.group is not None:
-                slot.group.prepare(limits)
-            process = await self._start(program, slot, limits)
+            if place.slot.group is not None:
+                place.slot.group.prepare(limits, _OWN_PROCESSES)
+            process = await self._start(program, place, limits)
         except BaseException:
-            slot.free()
+            await asyncio.shield(place.free())
             raise
-        lease = _Lease(self, slot, process)
+        lease = _Lease(self, place, process)
         self._leases.add(lease)
         try:
-            await self._greet(lease, slot)
+            await self._greet(lease, place.slot)
         except BaseException:
             await asyncio.shield(lease.release())
             raise
@@ -136,32 +146,52 @@ class BubblewrapBackend:
         self._closed = True
         for lease in list(self._leases):
             await lease.release()
-        await asyncio.to_thread(self._launcher.close)
         while self._free:
-            self._free.pop().free()
+            await self._free.pop().free()
+        await asyncio.to_thread(self._launcher.close)
 
-    def _give_back(self, slot: Slot) -> None:
-        """Keep a slot for the next sandbox, if nobody is left in it."""
-        if self._closed or (slot.group is not None and not slot.group.is_empty()):
-            slot.free()
-        else:
-            self._free.append(slot)
-
-    async def _start(self, program: str, slot: Slot, limits: Limits) -> Started:
+    async def _new_place(self) -> _Place:
+        if self._slots is None:
+            self._slots = Slots(
+                self._config.max_sandboxes, self._config.uid_base, groups=self._config.cgroups
+            )
+        await self._launcher.ready()  # it removes the slot's control groups, should this process be killed
+        slot = self._slots.take()
         group = slot.group
-        counts = _counts(slot)
+        request = {
+            "mapped": self._mapped,
+            "uids": [slot.ids[1]],
+            "gids": [slot.ids[1]],
+            "joins": 0 if group is None else len(group.join_fds),
+            "groups": [] if group is None else [str(path) for path in group.paths],
+        }
+        try:
+            return _Place(slot, await self._launcher.branch(request, [] if group is None else group.join_fds))
+        except BaseException:
+            slot.free()
+            raise
+
+    async def _give_back(self, place: _Place) -> None:
+        """Keep a place for the next sandbox, if nobody is left in it but its helper."""
+        if self._closed or (place.slot.group is not None and place.slot.group.count() > 1):
+            await place.free()
+        else:
+            self._free.append(place)
+
+    async def _start(self, program: str, place: _Place, limits: Limits) -> Started:
+        counts = _counts(place.slot)
         with contextlib.ExitStack() as stack:
             code, rules, *texts = (
                 stack.enter_context(_memory_file(data))
-                for data in (compiled(self._python), self._filter(slot), *map(str.encode, names().values()))
+                for data in (
+                    compiled(self._python),
+                    self._filter(place.slot),
+                    *map(str.encode, names().values()),
+                )
             )
             request: dict[str, Any] = {
                 "verb": "run",
                 "argv": [program, *self._arguments(limits)],
-                "mapped": self._mapped,
-                "uids": [slot.ids[1]],
-                "gids": [slot.ids[1]],
-                "joins": 0 if group is None else len(group.join_fds),
                 "places": [
                     _CHANNEL_FD,
                     _CODE_FD,
@@ -169,10 +199,9 @@ class BubblewrapBackend:
                     *range(_FIRST_NAME_FD, _FIRST_NAME_FD + len(texts)),
                     *(_OOM_FD, _PEAK_FD)[: len(counts)],
                 ],
-                "groups": [] if group is None else [str(path) for path in group.paths],
+                "groups": [],
             }
-            joins = [] if group is None else group.join_fds
-            return await self._launcher.start(request, [*joins, code, rules, *texts, *counts])
+            return await place.branch.helper.start(request, [code, rules, *texts, *counts])
 
     async def _greet(self, lease: _Lease, slot: Slot) -> None:
         """Tell the supervisor what surrounds it."""

@@ -28,6 +28,7 @@ from turngym.sandboxes.probe import probe
 
 _READY_S: Final = 20.0
 _CLOSE_S: Final = 10.0
+_OWN_PROCESSES: Final = 2  # keeper and init
 
 
 class NamespaceConfig(BaseModel):
@@ -145,7 +146,7 @@ class NamespaceBackend:
         lease = await self._lease(limits.network)
         try:
             if lease.slot.group is not None:
-                lease.slot.group.prepare(limits)
+                lease.slot.group.prepare(limits, _OWN_PROCESSES)
             await lease.channel.send(
                 {
                     "disk_mib": limits.disk_mib,
@@ -211,7 +212,7 @@ class NamespaceBackend:
             if group is None
             else [*group.join_fds, group.oom_fd, *([group.peak_fd] if group.peak_fd >= 0 else [])]
         )
-        keeper = await self._launcher.start(request, fds)
+        keeper = await (await self._launcher.ready()).start(request, fds)
         try:
             await keeper.channel.receive(_READY_S)
         except SandboxLost as error:

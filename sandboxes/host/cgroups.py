@@ -72,15 +72,19 @@ class SlotGroup:
         except OSError:  # a kernel without it, or whose figure cannot be reset
             self.peak_fd = -1
 
-    def prepare(self, limits: Limits) -> None:
+    def prepare(self, limits: Limits, own_processes: int) -> None:
         """Set the limits for the next sandbox, and forget the figures of the last.
+
+        Args:
+            limits: of programs.
+            own_processes: how many of ours are in the group beside them.
 
         The supervisor holds what programs write until they end, so there is room for that on top.
 
         Raises:
             SandboxUnavailable: the kernel refuses.
         """
-        wanted = (limits.memory_mib + output_mib(limits) + OVERHEAD_MIB, limits.processes)
+        wanted = (limits.memory_mib + output_mib(limits) + OVERHEAD_MIB, limits.processes + own_processes)
         try:
             if self._set != wanted:
                 self._limit(*wanted)
@@ -90,9 +94,9 @@ class SlotGroup:
         except OSError as error:
             raise SandboxUnavailable(f"cannot set the limits of {self._memory}: {error.strerror}") from error
 
-    def is_empty(self) -> bool:
-        """True if nobody is in it."""
-        return not any((path / "cgroup.procs").read_text() for path in self.paths)
+    def count(self) -> int:
+        """How many processes are in it."""
+        return max(len((path / "cgroup.procs").read_text().split()) for path in self.paths)
 
     def close(self) -> None:
         """Close the descriptors, and remove the groups if they are empty."""
@@ -114,7 +118,7 @@ class SlotGroup:
         if self._unified:
             (self._memory / "memory.max").write_text(str(amount))
             _write_if_there(self._memory / "memory.swap.max", "0")
-            (self._pids / "pids.max").write_text(str(processes + 2))
+            (self._pids / "pids.max").write_text(str(processes))
             return
         # With swap accounting the limit of both together must never be below that of memory alone.
         both = self._memory / "memory.memsw.limit_in_bytes"
@@ -124,7 +128,7 @@ class SlotGroup:
         if both.exists():
             both.write_text(str(amount))
         _write_if_there(self._memory / "memory.swappiness", "0")
-        (self._pids / "pids.max").write_text(str(processes + 2))  # keeper and init are counted too
+        (self._pids / "pids.max").write_text(str(processes))
 
 
 def _own(path: Path) -> int:

@@ -15,8 +15,7 @@ from turngym.sandboxes.host.bundle import BOOT_COMPILED, compiled
 from turngym.sandboxes.host.channel import HostChannel
 from turngym.sandboxes.inside.wire import decode, encode
 
-_START_S: Final = 60.0
-_ANSWER_S: Final = 20.0
+_ANSWER_S: Final = 60.0
 _END_S: Final = 10.0
 
 
@@ -41,8 +40,111 @@ class Started:
             os.close(fd)
 
 
+class Helper:
+    """A process that starts others for us, and the control socket to it."""
+
+    def __init__(self, control: socket.socket) -> None:
+        control.settimeout(_ANSWER_S)
+        self._control = control
+        self._turn = asyncio.Lock()
+        self._asked = 0
+
+    async def start(self, request: dict[str, Any], fds: list[int], place: int = 0) -> Started:
+        """Ask for a process. The descriptors are passed on and stay open here.
+
+        Args:
+            request: what to start; see `inside/launcher.py`.
+            fds: descriptors that it gets.
+            place: where among them its end of the channel goes.
+
+        Raises:
+            SandboxUnavailable: it cannot be started; the message says why.
+        """
+        ours, theirs = socket.socketpair()
+        try:
+            pid = await self.ask(request, [*fds[:place], theirs.fileno(), *fds[place:]])
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return Started(pid, ours)
+
+    async def ask(self, request: dict[str, Any], fds: list[int]) -> int:
+        """Ask for a process; its number.
+
+        Raises:
+            SandboxUnavailable: it cannot be started; the message says why.
+        """
+        async with self._turn:
+            self._asked += 1
+            asking = asyncio.ensure_future(asyncio.to_thread(self._exchange, request, fds, self._asked))
+            try:
+                answer = await asyncio.shield(asking)
+            except asyncio.CancelledError:
+                # A question that has been sent is answered, and its descriptors are in use until then.
+                while not asking.done():
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asyncio.wait({asking})
+                asking.exception()
+                raise
+        if "pid" not in answer:
+            raise SandboxUnavailable(
+                f"a sandbox cannot be started: {answer['message'].decode('utf-8', 'replace')}"
+            )
+        pid: int = answer["pid"]
+        return pid
+
+    def close(self) -> None:
+        """Hang up: the process ends, and what it started with it. Safe to call twice."""
+        self._control.close()
+
+    def receive(self) -> Any:
+        """The next message.
+
+        Raises:
+            SandboxUnavailable: there is none in time, or the process has ended.
+        """
+        try:
+            data = self._control.recv(1 << 16)
+        except OSError as error:
+            raise SandboxUnavailable(f"the sandboxes' helper does not answer: {error}") from error
+        if not data:
+            raise SandboxUnavailable("the sandboxes' helper has ended")
+        return decode(data)
+
+    def _exchange(self, request: dict[str, Any], fds: list[int], serial: int) -> Any:
+        try:
+            socket.send_fds(self._control, [encode({**request, "serial": serial})], fds)
+        except OSError as error:
+            raise SandboxUnavailable(f"the sandboxes' helper has ended: {error}") from error
+        while True:
+            answer = self.receive()
+            if answer.get("serial") == serial:
+                return answer  # a late one to an earlier question, which was given up, is passed over
+
+
+class Branch:
+    """A helper of one slot, in its control groups and under its user."""
+
+    def __init__(self, helper: Helper, pid: int) -> None:
+        self.helper = helper
+        self._pid_fd = os.pidfd_open(pid)
+
+    async def end(self) -> None:
+        """End it; returns when it is dead."""
+        self.helper.close()
+        fd, self._pid_fd = self._pid_fd, -1
+        try:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(fd, signal.SIGKILL)
+            await _readable(fd, _END_S)
+        finally:
+            os.close(fd)
+
+
 class Launcher:
-    """One helper process per backend.
+    """The helper of one backend, begun when it is first needed.
 
     Args:
         python: the interpreter that sandboxes run.
@@ -55,65 +157,35 @@ class Launcher:
         self._preload = preload
         self._paths = paths
         self._process: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self._helper: Helper | None = None
         self._turn = asyncio.Lock()
-        self._asked = 0
         self._log_fd = os.memfd_create("turngym-log")
 
-    async def ready(self) -> None:
-        """Begin the helper if it does not run.
+    async def ready(self) -> Helper:
+        """The helper, which is begun if it does not run.
 
         Raises:
             SandboxUnavailable: it does not begin.
         """
-        await asyncio.shield(
-            asyncio.ensure_future(self._run_in_turn())
-        )  # a begin that is broken off is begun twice
+        # A begin that is broken off would be begun twice.
+        return await asyncio.shield(asyncio.ensure_future(self._begun()))
 
-    async def start(self, request: dict[str, Any], fds: list[int]) -> Started:
-        """Ask for a process. The descriptors are passed on and stay open here.
-
-        The first that it gets is its end of the channel.
+    async def branch(self, request: dict[str, Any], join_fds: list[int]) -> Branch:
+        """A helper for one slot.
 
         Raises:
             SandboxUnavailable: it cannot be started; the message says why.
         """
-        exchange = asyncio.ensure_future(self._exchange(request, fds))
+        helper = await self.ready()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            return await asyncio.shield(exchange)
-        except asyncio.CancelledError:
-            # A question that has been sent is answered, and its descriptors are in use until then.
-            with contextlib.suppress(SandboxUnavailable):
-                await (await asyncio.shield(exchange)).kill()
-            raise
-
-    async def _exchange(self, request: dict[str, Any], fds: list[int]) -> Started:
-        ours, theirs = socket.socketpair()
-        try:
-            async with self._turn:
-                await self._run()
-                assert self._control is not None
-                joins = fds[: request["joins"]]
-                rest = fds[request["joins"] :]
-                order = (
-                    [theirs.fileno(), *joins, *rest]
-                    if request["verb"] == "keep"
-                    else [*joins, theirs.fileno(), *rest]
-                )
-                self._asked += 1
-                socket.send_fds(self._control, [encode({**request, "serial": self._asked})], order)
-                answer = await asyncio.to_thread(self._answer_to, self._asked)
+            pid = await helper.ask({**request, "verb": "branch"}, [*join_fds, theirs.fileno()])
         except BaseException:
             ours.close()
             raise
         finally:
             theirs.close()
-        if "pid" not in answer:
-            ours.close()
-            raise SandboxUnavailable(
-                f"a sandbox cannot be started: {answer['message'].decode('utf-8', 'replace')}"
-            )
-        return Started(answer["pid"], ours)
+        return Branch(Helper(ours), pid)
 
     def log(self) -> str:
         """The last that the processes had to say about themselves."""
@@ -124,9 +196,9 @@ class Launcher:
 
     def close(self) -> None:
         """End the helper and everything that it started. Safe to call twice."""
-        if self._control is not None:
-            self._control.close()
-            self._control = None
+        if self._helper is not None:
+            self._helper.close()
+            self._helper = None
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_END_S)
@@ -137,32 +209,31 @@ class Launcher:
             os.close(self._log_fd)
             self._log_fd = -1
 
-    async def _run_in_turn(self) -> None:
+    async def _begun(self) -> Helper:
         async with self._turn:
-            await self._run()
+            if self._helper is None or self._process is None or self._process.poll() is not None:
+                self._helper = await asyncio.to_thread(self._begin)
+            return self._helper
 
-    async def _run(self) -> None:
-        if self._process is None or self._process.poll() is not None:
-            await asyncio.to_thread(self._begin)
-
-    def _begin(self) -> None:
+    def _begin(self) -> Helper:
+        if self._helper is not None:
+            self._helper.close()  # to one that has ended
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         blob = os.memfd_create("turngym-supervisor")
         try:
             os.write(blob, compiled(self._python))
+            command = [
+                self._python,
+                "-I",
+                "-S",
+                "-c",
+                BOOT_COMPILED,
+                str(blob),
+                "launch",
+                str(theirs.fileno()),
+            ]
             self._process = subprocess.Popen(
-                [
-                    self._python,
-                    "-I",
-                    "-S",
-                    "-c",
-                    BOOT_COMPILED,
-                    str(blob),
-                    "launch",
-                    str(theirs.fileno()),
-                    ",".join(self._preload),
-                    *self._paths,
-                ],
+                [*command, ",".join(self._preload), *self._paths],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._log_fd,
@@ -174,34 +245,19 @@ class Launcher:
         except OSError as error:
             ours.close()
             raise SandboxUnavailable(f"the sandboxes' helper cannot be started: {error}") from error
+        except BaseException:
+            ours.close()
+            raise
         finally:
             os.close(blob)
             theirs.close()
-        ours.settimeout(_START_S)
-        if self._control is not None:
-            self._control.close()  # to one that has ended
-        self._control = ours
-        self._answer()
-
-    def _answer_to(self, serial: int) -> Any:
-        """The answer to one question; a late one to an earlier question, which was given up, is passed over."""
-        while True:
-            answer = decode(self._answer())
-            if answer.get("serial") == serial:
-                return answer
-
-    def _answer(self) -> bytes:
-        assert self._control is not None
-        self._control.settimeout(_ANSWER_S)
+        helper = Helper(ours)
         try:
-            data = self._control.recv(1 << 16)
-        except OSError as error:
-            raise SandboxUnavailable(
-                f"the sandboxes' helper does not answer: {error} {self.log()}"
-            ) from error
-        if not data:
-            raise SandboxUnavailable(f"the sandboxes' helper has ended: {self.log()}")
-        return data
+            helper.receive()
+        except SandboxUnavailable as error:
+            helper.close()
+            raise SandboxUnavailable(f"{error} {self.log()}".strip()) from error
+        return helper
 
 
 async def _readable(fd: int, timeout_s: float) -> None:

@@ -6,6 +6,7 @@ What was there before the program began is left as it is.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import io
 import os
@@ -33,7 +34,7 @@ def report(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         import signal
 
-        _flush()
+        flush()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
     return 1
@@ -41,8 +42,6 @@ def report(error: BaseException) -> int:
 
 def finish(code: int) -> None:
     """End the process with this exit code, unless flushing fails."""
-    import atexit
-
     end_threads = getattr(sys.modules.get("threading"), "_shutdown", None)
     run_exits = getattr(atexit, "_run_exitfuncs", None)
     for step in (end_threads, run_exits):
@@ -51,7 +50,7 @@ def finish(code: int) -> None:
                 step()
         except BaseException as error:  # noqa: BLE001 (exit functions are the program's)
             code = report(error)
-    flushed = _flush()
+    flushed = flush()
     main = sys.modules.get("__main__")
     space = getattr(main, "__dict__", None)
     if isinstance(space, dict):
@@ -59,7 +58,7 @@ def finish(code: int) -> None:
             if name != "__builtins__":
                 space.pop(name, None)
     _flush_open_files()
-    flushed = _flush() and flushed
+    flushed = flush() and flushed
     os._exit(code if flushed else _FLUSH_FAILED)
 
 
@@ -86,7 +85,8 @@ def _exit_code(leaving: SystemExit) -> int:
     return 1
 
 
-def _flush() -> bool:
+def flush() -> bool:
+    """Flush the standard streams; False if standard output cannot be."""
     done = True
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name, None)

@@ -15,7 +15,7 @@ import select
 import socket
 import time
 
-from turngym.sandboxes.inside import keeper, kernel, python
+from turngym.sandboxes.inside import ending, keeper, kernel, python
 from turngym.sandboxes.inside.command import BecomeProgram
 from turngym.sandboxes.inside.wire import Channel, decode, encode
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _MAX_MESSAGE = 1 << 20
 _MAX_FDS = 16
 _END_S = 3.0
+_SIGKILL = 9
 _APART = (
     kernel.CLONE_NEWUSER
     | kernel.CLONE_NEWPID
@@ -43,9 +44,15 @@ def launch(control_fd: int, preload: list[str], paths: list[str]) -> None:
     """
     control = socket.socket(fileno=control_fd)
     python.preload(preload, paths)
+    ending.flush()  # every program ends with that module: it is imported here, so that no fork has to
     gc.collect()
     gc.freeze()
     control.send(encode({"ready": 1}))
+    _answer_requests(control)
+
+
+def _answer_requests(control: socket.socket) -> None:
+    """Start what each message asks for, until the host closes the socket; then end all of it."""
     children: dict[int, list[bytes]] = {}
     groups: set[bytes] = set()  # of children that have ended, to be removed
     poll = select.poll()
@@ -63,8 +70,7 @@ def launch(control_fd: int, preload: list[str], paths: list[str]) -> None:
         try:
             request = decode(data)
             serial = request["serial"]
-            start = _start_keeper if request["verb"] == b"keep" else _start_program
-            pid = start(request, fds, control)
+            pid = _STARTS[request["verb"]](request, fds, control)
             children[pid] = request["groups"]
             answer: dict[str, Any] = {"pid": pid, "serial": serial}
         except OSError as error:
@@ -115,29 +121,19 @@ def _keep(config: dict[str, Any], fds: list[int], wait_fd: int, go_fd: int, cont
 
 
 def _start_program(request: dict[str, Any], fds: list[int], control: socket.socket) -> int:
-    """A program under another user, in control groups. Its descriptors: those to join, then those that it gets.
-
-    `places` are the numbers that the program knows them by.
-    """
+    """A program. Its descriptors are those that it gets; `places` are the numbers that it knows them by."""
     pid = kernel.clone()
     if pid:
         return pid
     try:
         control.close()
         os.setsid()
-        joins, given = fds[: request["joins"]], fds[request["joins"] :]
-        for fd in joins:
-            os.write(fd, b"0")
         null = os.open("/dev/null", os.O_RDWR)
-        high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in (null, null, *given)]
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in (null, null, *fds)]
         places = [0, 1, *request["places"]]
         for fd, place in zip(high, places, strict=False):
             os.dup2(fd, place)
         os.closerange(max(places) + 1, 1 << 20)
-        if request["mapped"]:
-            os.setgroups([])
-            os.setresgid(*[request["gids"][0]] * 3)
-            os.setresuid(*[request["uids"][0]] * 3)
         os.execve(request["argv"][0], request["argv"], {})
     except Exception as error:  # noqa: BLE001 (a fork must never return into the launcher)
         os.write(
@@ -147,6 +143,48 @@ def _start_program(request: dict[str, Any], fds: list[int], control: socket.sock
             ),
         )
     os._exit(127)
+
+
+def _start_branch(request: dict[str, Any], fds: list[int], control: socket.socket) -> int:
+    """A launcher for one slot, in its groups and under its user. Its descriptors: groups to join, control socket.
+
+    Moving a process into a group can take as long as starting Python: a program that is started from within is in
+    it already.
+    """
+    pid = kernel.clone()
+    if pid:
+        return pid
+    try:
+        control.close()
+        os.setsid()
+        own = fcntl.fcntl(fds[request["joins"]], fcntl.F_DUPFD, 64)
+        for fd in fds[: request["joins"]]:
+            os.write(fd, b"0")
+        _close_all_but(own)
+        _change_user(request)
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, _SIGKILL)
+        _answer_requests(socket.socket(fileno=own))
+    except Exception as error:  # noqa: BLE001 (a fork must never return into the launcher)
+        os.write(2, (f"turngym: branch: {error!r}\n").encode("utf-8", "replace"))
+        os._exit(1)
+    os._exit(0)
+
+
+_STARTS = {b"keep": _start_keeper, b"run": _start_program, b"branch": _start_branch}
+
+
+def _close_all_but(fd: int) -> None:
+    """Close every descriptor but the standard ones and one more."""
+    os.closerange(3, fd)
+    os.closerange(fd + 1, 1 << 20)
+
+
+def _change_user(request: dict[str, Any]) -> None:
+    """Become the slot's user, where this process may choose."""
+    if request["mapped"]:
+        os.setgroups([])
+        os.setresgid(*[request["gids"][0]] * 3)
+        os.setresuid(*[request["uids"][0]] * 3)
 
 
 def _map_ids(pid: int, config: dict[str, Any]) -> None:
