@@ -44,7 +44,7 @@ def test_a_sound_configuration_passes():
         ),
         ({"eval": {"split": "dev"}}, ["eval.split = 'dev'", "train, test"]),
         ({"env": {"id": "turngym/GuessNumber-v0", "task_tags": ["hard"]}}, ["task_tags", "hard"]),
-        ({"env": {"id": "turngym/GuessNumber-v0", "task_ids": ["hard"]}}, ["env:", "hard"]),
+        ({"env": {"id": "turngym/GuessNumber-v0", "task_ids": ["hard"]}}, ["env.task_ids", "hard"]),
         (
             {"env": {"id": "turngym/Calculator-v0", "kwargs": {"split": "test"}}},
             ["env.kwargs.split", "env.split"],
