@@ -202,14 +202,16 @@ async def test_what_the_host_ignores_or_blocks_is_not_handed_on(kind):
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGCHLD])
     try:
         backend = kind.make()
-        async with await backend.create() as sandbox:
-            result = await run(sandbox, code)
-            assert result.stdout_text.startswith(usual), result.stdout_text
-            result = await sandbox.exec(["grep", "-E", "Sig(Blk|Ign)", "/proc/self/status"])
-            assert {line.split()[1] for line in result.stdout_text.splitlines()} == {"0" * 16}, (
-                result.stdout_text
-            )
-        await backend.close()
+        try:
+            async with await backend.create() as sandbox:
+                result = await run(sandbox, code)
+                assert result.stdout_text.startswith(usual), result.stdout_text
+                result = await sandbox.exec(["grep", "-E", "Sig(Blk|Ign)", "/proc/self/status"])
+                for line in result.stdout_text.splitlines():
+                    # 32 and 33 are the C library's own: it lets nobody set them, whoever may have ignored them once.
+                    assert int(line.split()[1], 16) & ~(0b11 << 31) == 0, result.stdout_text
+        finally:
+            await backend.close()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in before.items():
