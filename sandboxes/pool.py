@@ -133,5 +133,7 @@ class SandboxPool:
 
     def _filled(self, task: asyncio.Task[None]) -> None:
         self._fillers.discard(task)
-        if not task.cancelled() and isinstance(task.exception(), SandboxError):
-            return  # whoever acquires next makes one, and is told why that fails
+        error = None if task.cancelled() else task.exception()
+        # A backend that cannot make a spare tells whoever acquires next; anything else is a mistake, and is reported.
+        if error is not None and not isinstance(error, SandboxError):
+            task.get_loop().call_exception_handler({"message": "a spare sandbox failed", "exception": error})

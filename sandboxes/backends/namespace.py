@@ -19,7 +19,7 @@ from turngym.sandboxes.capabilities import Capabilities, Capability
 from turngym.sandboxes.errors import SandboxLost, SandboxUnavailable
 from turngym.sandboxes.host.channel import HostChannel
 from turngym.sandboxes.host.launcher import Launcher, Started
-from turngym.sandboxes.host.slots import Slot, Slots
+from turngym.sandboxes.host.slots import Slot, Slots, why_missing
 from turngym.sandboxes.host.supervised import SupervisedSandbox
 from turngym.sandboxes.inside import seccomp
 from turngym.sandboxes.inside.root import HOME
@@ -127,17 +127,7 @@ class NamespaceBackend:
 
     def remedies(self) -> dict[Capability, str]:
         """Why something that it could enforce may be missing here."""
-        found: dict[Capability, str] = {}
-        if self._slots is not None and self._slots.why_no_groups:
-            found["hard_memory"] = found["hard_processes"] = self._slots.why_no_groups
-        if not self._mapped:
-            found["own_uid"] = (
-                "started by a user without privileges, programs have that user's id: run as root"
-            )
-        found["kernel"] = (
-            "namespaces share the host's kernel: use docker with runtime=runsc, or a virtual machine"
-        )
-        return found
+        return why_missing(self._slots, may_choose_ids=self._mapped)
 
     async def create(self, limits: Limits = DEFAULT_LIMITS) -> SupervisedSandbox:
         """A fresh sandbox (see `Backend.create`)."""

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from turngym.sandboxes.capabilities import Capability
 from turngym.sandboxes.errors import SandboxBusy, SandboxUnavailable
 from turngym.sandboxes.host.cgroups import SlotGroup, find_mounts
 
@@ -91,6 +92,18 @@ class Slots:
         raise SandboxBusy(
             f"all {self._count} places for sandboxes are taken on this machine: raise `max_sandboxes`"
         )
+
+
+def why_missing(slots: Slots | None, *, may_choose_ids: bool) -> dict[Capability, str]:
+    """What slots on this machine cannot give, and what would help."""
+    found: dict[Capability, str] = {
+        "kernel": "namespaces share the host's kernel: use docker with runtime=runsc, or a virtual machine"
+    }
+    if slots is not None and slots.why_no_groups:
+        found["hard_memory"] = found["hard_processes"] = slots.why_no_groups
+    if not may_choose_ids:
+        found["own_uid"] = "started by a user without privileges, programs have that user's id: run as root"
+    return found
 
 
 def _private_folder() -> Path:
