@@ -1,9 +1,10 @@
 """Sandboxes: programs per second side by side, and whether anything is left after very many of them.
 
-    python benchmarks/sandboxes.py [--rounds N] [--per-round N] [--soak N]
+    python benchmarks/sandboxes.py [--rounds N] [--per-round N] [--soak N] [--docker-soak N]
 
 Bars (2 cores): warm namespaces ≥ 500/s at 2 to 4 in flight, p99 < 15 ms at 2, ≥ 3 × one-shot, ≥ 1.5 × plain subprocess;
-one-shot ≥ 0.55 × bubblewrap alone; a session call ≥ 1,500/s; 100,000 programs without growth.
+one-shot ≥ 0.55 × bubblewrap alone; a session call ≥ 1,500/s; 100,000 programs through namespaces and 10,000 through
+docker without growth.
 """
 
 from __future__ import annotations
@@ -11,14 +12,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from time import perf_counter
 
 from turngym.sandboxes import bench, open_backend
+from turngym.sandboxes.errors import SandboxUnavailable
 from turngym.sandboxes.protocols import Backend
+
+_GROWTH = 2
+"""What others on the machine may add to a count meanwhile."""
+_GROWTH_MIB = 16
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,9 @@ class Census:
     mounts: int
     groups: int
     temporary: int
+    containers: int
     memory_mib: float
+    """Of this process and its helpers."""
 
     @classmethod
     def take(cls) -> Census:
@@ -41,27 +50,38 @@ class Census:
             mounts=len(Path("/proc/self/mounts").read_text().splitlines()),
             groups=sum(1 for _ in Path("/sys/fs/cgroup").rglob("turngym-*")),
             temporary=len(os.listdir("/tmp")),
+            containers=_containers(),
             memory_mib=_resident_mib(os.getpid()) + sum(map(_resident_mib, _descendants(os.getpid()))),
         )
 
 
-async def soak(backend: Backend, count: int, in_flight: int = 4) -> tuple[Census, Census, float]:
+async def soak(
+    backend: Backend, count: int, per_sandbox: int = 1, in_flight: int = 4
+) -> tuple[Census, Census, float]:
     """Census after a start of 200 programs, census after `count` more, and programs per second."""
-    run = bench.one_program(backend)
-    for _ in range(200):
-        await run()
-    await asyncio.gather(*(run() for _ in range(in_flight)))
+
+    async def run() -> None:
+        async with await backend.create() as sandbox:
+            for _ in range(per_sandbox):
+                result = await sandbox.exec(bench.PROGRAM)
+                if result.stdout != b"1\n":
+                    raise SystemExit(f"print(1) gave {result}")
+
+    async def run_all(count: int) -> None:
+        left = count
+
+        async def worker() -> None:
+            nonlocal left
+            while left > 0:
+                left -= per_sandbox
+                await run()
+
+        await asyncio.gather(*(worker() for _ in range(in_flight)))
+
+    await run_all(200)
     before = Census.take()
-    left = count
     began = perf_counter()
-
-    async def worker() -> None:
-        nonlocal left
-        while left > 0:
-            left -= 1
-            await run()
-
-    await asyncio.gather(*(worker() for _ in range(in_flight)))
+    await run_all(count)
     rate = count / (perf_counter() - began)
     return before, Census.take(), rate
 
@@ -74,29 +94,48 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--per-round", type=int, default=200)
     parser.add_argument("--soak", type=int, default=100_000)
+    parser.add_argument("--docker-soak", type=int, default=10_000)
     options = parser.parse_args()
     command = [sys.executable, "-m", "turngym", "sandbox", "bench", "--rounds", str(options.rounds)]
     subprocess.run([*command, "--per-round", str(options.per_round)], check=True)
 
-    async def run() -> int:
-        backend = open_backend("namespace")
-        try:
-            before, after, rate = await soak(backend, options.soak)
-        finally:
-            await backend.close()
-        print(f"\n{options.soak:,} programs through the warm namespaces at {rate:,.0f}/s")
-        print(f"  before {before}\n  after  {after}")
-        grown = [
-            name
-            for name in ("processes", "descriptors", "mounts", "groups", "temporary")
-            if getattr(after, name) > getattr(before, name) + 2
-        ]
-        if after.memory_mib > before.memory_mib + 16:
-            grown.append("memory_mib")
-        print("  nothing has grown" if not grown else f"  GROWN: {', '.join(grown)}")
-        return int(bool(grown))
+    grown = [
+        asyncio.run(_soak_and_tell("namespace", options.soak, 1)),
+        asyncio.run(_soak_and_tell("docker", options.docker_soak, 50)),
+    ]
+    return int(any(grown))
 
-    return asyncio.run(run())
+
+async def _soak_and_tell(name: str, count: int, per_sandbox: int) -> bool:
+    """True if something has grown."""
+    if not count:
+        return False
+    backend = open_backend(name)
+    try:
+        before, after, rate = await soak(backend, count, per_sandbox)
+    except SandboxUnavailable as error:
+        print(f"\n{name}: {error}")
+        return False
+    finally:
+        await backend.close()
+    print(f"\n{count:,} programs through {name}, {per_sandbox} a sandbox, at {rate:,.0f}/s")
+    print(f"  before {before}\n  after  {after}")
+    grown = [
+        field.name
+        for field in fields(Census)
+        if getattr(after, field.name)
+        > getattr(before, field.name) + (_GROWTH_MIB if field.name == "memory_mib" else _GROWTH)
+    ]
+    print("  nothing has grown" if not grown else f"  GROWN: {', '.join(grown)}")
+    return bool(grown)
+
+
+def _containers() -> int:
+    """Containers of the engine, running or not; 0 without one."""
+    if shutil.which("docker") is None:
+        return 0
+    done = subprocess.run(["docker", "ps", "-aq"], capture_output=True, check=False)
+    return len(done.stdout.splitlines())
 
 
 def _descendants(top: int) -> list[int]:

@@ -19,6 +19,7 @@ from turngym.envs import make
 from turngym.evaluation.report import EvalReport, stored_report
 from turngym.evaluation.runner import aevaluate
 from turngym.trainer import checkpoint
+from turngym.trainer.allocator import keep_freed_memory
 from turngym.trainer.collect import TaskOrder, collect, group_requests, limits_of
 from turngym.trainer.config import TrainConfig
 from turngym.trainer.errors import HealthError
@@ -72,6 +73,7 @@ async def atrain(
         CheckpointError, StoreError: the disk failed; what was saved before is untouched.
     """
     preflight(config)
+    keep_freed_memory()
     started = perf_counter()
     stop = StopRequest()
     with (

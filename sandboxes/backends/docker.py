@@ -147,16 +147,16 @@ class DockerBackend:
 
     async def _ready(self, channel: AttachChannel) -> None:
         try:
-            answer = await channel.receive(self._config.timeout_s)
+            await channel.receive(self._config.timeout_s)
+        except EndedForMemory as error:
+            raise SandboxUnavailable(
+                "the container has too little memory for its supervisor: raise memory_mib"
+            ) from error
         except SandboxLost as error:
             raise SandboxUnavailable(
                 f"the supervisor does not start in a container of {self._config.image!r} (it needs "
                 f"{self._config.python}, 3.10 or newer): {channel.log or error}"
             ) from error
-        if "ready" not in answer:
-            raise SandboxUnavailable(
-                "the container has too little memory for its supervisor: raise memory_mib"
-            )
 
     async def _look(self) -> Facts:
         """Facts about the engine; found once, after the orphans of earlier runs are gone."""

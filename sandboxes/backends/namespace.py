@@ -1,7 +1,7 @@
 """Namespaces of the kernel, without a daemon: the default for code that nobody has read.
 
-A launcher forks keepers; each keeper makes one sandbox after the other, and a sandbox of its own is a fork away
-from a Python that has imported the standard library (see `inside/keeper.py`).
+A launcher forks keepers; each keeper makes one sandbox after the other, and a program is a fork away from a Python
+that has imported the standard library (see `inside/keeper.py`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from turngym.sandboxes.probe import probe
 
 _READY_S: Final = 20.0
 _CLOSE_S: Final = 10.0
-_OWN_PROCESSES: Final = 2  # keeper and init
+_OWN_PROCESSES: Final = 3  # keeper and zygotes
 
 
 class NamespaceConfig(BaseModel):
@@ -64,6 +64,24 @@ class _SlotLease:
         self.slot = slot
         self.keeper = keeper
         self.network = network
+        self._oom_kills = 0
+
+    def begin(self, limits: Limits) -> None:
+        """Set the slot's limits for the next sandbox.
+
+        Raises:
+            SandboxUnavailable: the kernel refuses.
+        """
+        group = self.slot.group
+        if group is not None:
+            group.prepare(limits, _OWN_PROCESSES)
+            self._oom_kills = group.oom_kills()
+            self.channel.ended_for_memory = self._ended_for_memory
+
+    async def _ended_for_memory(self, since: float) -> bool:
+        del since  # the kernel counts for each sandbox here
+        group = self.slot.group
+        return group is not None and group.oom_kills() > self._oom_kills
 
     @property
     def channel(self) -> HostChannel:
@@ -94,7 +112,7 @@ class _SlotLease:
         with contextlib.suppress(SandboxLost):
             await self.channel.send({"verb": "close"})
             answer = await self.channel.receive(_CLOSE_S)
-            return "closed" in answer and not answer["lost"]
+            return "closed" in answer
         return False
 
 
@@ -135,8 +153,7 @@ class NamespaceBackend:
             raise SandboxUnavailable("this sandbox backend is closed")
         lease = await self._lease(limits.network)
         try:
-            if lease.slot.group is not None:
-                lease.slot.group.prepare(limits, _OWN_PROCESSES)
+            lease.begin(limits)
             await lease.channel.send(
                 {
                     "disk_mib": limits.disk_mib,

@@ -9,11 +9,9 @@ Source: Docker Engine API, "Attach to a container", stream format.
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
-from turngym.sandboxes.errors import SandboxLost
 from turngym.sandboxes.host.channel import HostChannel
 from turngym.sandboxes.inside.wire import WireError
 
@@ -64,50 +62,16 @@ class Streams:
 
 
 class AttachChannel(HostChannel):
-    """A channel to the supervisor in a container.
-
-    Args:
-        link: the attached connection.
-        ended_for_memory: tells whether the container died for want of memory since a time.
-    """
+    """A channel to the supervisor in a container (see `HostChannel`), over the attached connection."""
 
     def __init__(self, link: socket.socket, ended_for_memory: Callable[[float], Awaitable[bool]]) -> None:
-        super().__init__(link)
+        super().__init__(link, ended_for_memory)
         self._streams = Streams()
-        self._ended_for_memory = ended_for_memory
-        self._asked_at = time.time()
-        self._end: dict[str, int] = {}
 
     @property
     def log(self) -> str:
         """The end of what the supervisor had to say about itself."""
         return self._streams.log.decode("utf-8", "replace").strip()
-
-    async def send(self, *frames: Any) -> None:
-        """Write frames (see `HostChannel.send`)."""
-        self._asked_at = time.time()
-        try:
-            await super().send(*frames)
-        except SandboxLost:
-            self._end = await self._why()
-            if not self._end:
-                raise
-
-    async def receive(self, timeout_s: float) -> Any:
-        """The next frame (see `HostChannel.receive`); one of its own if the container died for want of memory."""
-        if self._end:
-            return self._end
-        try:
-            return await super().receive(timeout_s)
-        except SandboxLost:
-            self._end = await self._why()
-            if not self._end:
-                raise
-            return self._end
-
-    async def _why(self) -> dict[str, int]:
-        """What the keeper of a namespace would say now; empty if memory is not the reason."""
-        return {"closed": 1, "lost": 1, "oom": 1} if await self._ended_for_memory(self._asked_at) else {}
 
     def _feed(self, data: bytes) -> None:
         super()._feed(self._streams.feed(data))

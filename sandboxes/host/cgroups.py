@@ -98,6 +98,11 @@ class SlotGroup:
         """How many processes are in it."""
         return max(len((path / "cgroup.procs").read_text().split()) for path in self.paths)
 
+    def oom_kills(self) -> int:
+        """How many processes the kernel has ended in it for want of memory, ever."""
+        lines = os.pread(self.oom_fd, 4096, 0).splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith(b"oom_kill "))
+
     def close(self) -> None:
         """Close the descriptors, and remove the groups if they are empty."""
         for fd in (*self.join_fds, self.oom_fd, self.peak_fd):

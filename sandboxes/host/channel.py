@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from turngym.sandboxes.errors import SandboxLost
@@ -15,16 +16,26 @@ _CHUNK = 1 << 18
 _SEND_S = 60.0
 
 
+class EndedForMemory(SandboxLost):
+    """The kernel ended the supervisor itself for want of memory."""
+
+
 class HostChannel:
     """One socket to one supervisor; closed for good by the first thing that goes wrong on it.
 
     Args:
         link: a connected stream socket; the channel owns it.
+        ended_for_memory: tells whether the kernel has ended somebody in the sandbox for want of memory, since a
+            time in seconds of the epoch; None where nobody can tell.
     """
 
-    def __init__(self, link: socket.socket) -> None:
+    def __init__(
+        self, link: socket.socket, ended_for_memory: Callable[[float], Awaitable[bool]] | None = None
+    ) -> None:
         link.setblocking(False)
         self._link = link
+        self.ended_for_memory = ended_for_memory
+        self._asked_at = time.time()
         self._buffer = bytearray()
         self._users = 0
         self.closed = False
@@ -36,7 +47,32 @@ class HostChannel:
         Raises:
             SandboxLost: the other end is gone, or does not read.
         """
-        data = b"".join(pack_frame(frame) for frame in frames)
+        self._asked_at = time.time()
+        try:
+            await self._write(b"".join(pack_frame(frame) for frame in frames))
+        except SandboxLost as error:
+            raise await self._explained(error) from error.__cause__
+
+    async def receive(self, timeout_s: float) -> Any:
+        """The next frame.
+
+        Raises:
+            SandboxLost: the other end is gone, silent for `timeout_s`, or sends no frames.
+        """
+        try:
+            return await self._read(timeout_s)
+        except SandboxLost as error:
+            raise await self._explained(error) from error.__cause__
+
+    async def _explained(self, error: SandboxLost) -> SandboxLost:
+        """The error, as one of memory if that is the reason."""
+        if self.ended_for_memory is None or not await self.ended_for_memory(self._asked_at):
+            return error
+        return EndedForMemory(
+            "the sandbox is gone: the kernel ended its first process for want of memory: raise memory_mib"
+        )
+
+    async def _write(self, data: bytes) -> None:
         try:
             with self._in_use():
                 async with asyncio.timeout(_SEND_S):
@@ -51,12 +87,7 @@ class HostChannel:
             self.close()  # half a frame may be on its way
             raise
 
-    async def receive(self, timeout_s: float) -> Any:
-        """The next frame.
-
-        Raises:
-            SandboxLost: the other end is gone, silent for `timeout_s`, or sends no frames.
-        """
+    async def _read(self, timeout_s: float) -> Any:
         try:
             with self._in_use():
                 async with asyncio.timeout(timeout_s):

@@ -44,10 +44,12 @@ class Helper:
     """A process that starts others for us, and the control socket to it."""
 
     def __init__(self, control: socket.socket) -> None:
-        control.settimeout(_ANSWER_S)
+        control.setblocking(False)
         self._control = control
         self._turn = asyncio.Lock()
         self._asked = 0
+        self._asking = False
+        self._closed = False
 
     async def start(self, request: dict[str, Any], fds: list[int], place: int = 0) -> Started:
         """Ask for a process. The descriptors are passed on and stay open here.
@@ -78,11 +80,11 @@ class Helper:
         """
         async with self._turn:
             self._asked += 1
-            asking = asyncio.ensure_future(asyncio.to_thread(self._exchange, request, fds, self._asked))
+            asking = asyncio.ensure_future(self._exchange(request, fds, self._asked))
             try:
                 answer = await asyncio.shield(asking)
             except asyncio.CancelledError:
-                # A question that has been sent is answered, and its descriptors are in use until then.
+                # A question that has been sent is answered: what it started is known by then.
                 while not asking.done():
                     with contextlib.suppress(asyncio.CancelledError):
                         await asyncio.wait({asking})
@@ -97,31 +99,41 @@ class Helper:
 
     def close(self) -> None:
         """Hang up: the process ends, and what it started with it. Safe to call twice."""
-        self._control.close()
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)  # whoever waits for an answer learns that there is none
+        self._let_go()
 
-    def receive(self) -> Any:
-        """The next message.
+    def _let_go(self) -> None:
+        """Close the descriptor, unless an event loop watches it: it would never report one that was closed."""
+        if self._closed and not self._asking:
+            self._control.close()
 
-        Raises:
-            SandboxUnavailable: there is none in time, or the process has ended.
-        """
-        try:
-            data = self._control.recv(1 << 16)
-        except OSError as error:
-            raise SandboxUnavailable(f"the sandboxes' helper does not answer: {error}") from error
-        if not data:
+    async def _exchange(self, request: dict[str, Any], fds: list[int], serial: int) -> Any:
+        if self._closed:
             raise SandboxUnavailable("the sandboxes' helper has ended")
-        return decode(data)
-
-    def _exchange(self, request: dict[str, Any], fds: list[int], serial: int) -> Any:
+        self._asking = True
         try:
-            socket.send_fds(self._control, [encode({**request, "serial": serial})], fds)
+            async with asyncio.timeout(_ANSWER_S):
+                # One question at a time is less than what the socket takes at once.
+                socket.send_fds(self._control, [encode({**request, "serial": serial})], fds)
+                while True:
+                    answer = decode(await self._message())
+                    if answer.get("serial") == serial:
+                        return answer  # a late one to an earlier question, which was given up, is passed over
+        except TimeoutError:
+            raise SandboxUnavailable(f"the sandboxes' helper has not answered for {_ANSWER_S:g} s") from None
         except OSError as error:
             raise SandboxUnavailable(f"the sandboxes' helper has ended: {error}") from error
-        while True:
-            answer = self.receive()
-            if answer.get("serial") == serial:
-                return answer  # a late one to an earlier question, which was given up, is passed over
+        finally:
+            self._asking = False
+            self._let_go()
+
+    async def _message(self) -> bytes:
+        data = await asyncio.get_running_loop().sock_recv(self._control, 1 << 16)
+        if not data:
+            raise SandboxUnavailable("the sandboxes' helper has ended")
+        return data
 
 
 class Branch:
@@ -251,13 +263,16 @@ class Launcher:
         finally:
             os.close(blob)
             theirs.close()
-        helper = Helper(ours)
+        ours.settimeout(_ANSWER_S)
         try:
-            helper.receive()
-        except SandboxUnavailable as error:
-            helper.close()
-            raise SandboxUnavailable(f"{error} {self.log()}".strip()) from error
-        return helper
+            ready = ours.recv(1 << 16)
+        except OSError as error:
+            ours.close()
+            raise SandboxUnavailable(f"the sandboxes' helper does not answer: {error}") from error
+        if not ready:
+            ours.close()
+            raise SandboxUnavailable(f"the sandboxes' helper has ended: {self.log()}")
+        return Helper(ours)
 
 
 async def _readable(fd: int, timeout_s: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
@@ -16,7 +17,7 @@ from turngym.sandboxes.host.answers import (
     raise_error,
     session_result,
 )
-from turngym.sandboxes.host.channel import HostChannel
+from turngym.sandboxes.host.channel import EndedForMemory, HostChannel
 from turngym.sandboxes.host.tars import Entry, make_tar, read_tar
 from turngym.sandboxes.limits import Limits
 from turngym.sandboxes.results import ExecResult, SessionResult
@@ -89,12 +90,14 @@ class SupervisedSandbox:
             limits=limits,
             reply_bytes=reply_bytes,
         )
-        answer = await self._ask(request, limits.wall_s + _GRACE_S)
-        if "closed" in answer:
-            # The kernel ended the supervisor itself for want of memory: the program's doing, and a result.
-            return ExecResult(
-                "oom", None, None, b"", b"", False, False, limits.wall_s, 0.0, limits.memory_mib
-            )
+        began = time.monotonic()
+        try:
+            answer = await self._ask(request, limits.wall_s + _GRACE_S)
+        except (
+            EndedForMemory
+        ):  # the program's doing, and a result; the next call says that the sandbox is gone
+            wall_s = time.monotonic() - began
+            return ExecResult("oom", None, None, b"", b"", False, False, wall_s, 0.0, limits.memory_mib)
         return exec_result(answer, limits)
 
     async def read_file(self, path: str, *, max_bytes: int = 16 << 20) -> bytes:
@@ -145,7 +148,11 @@ class SupervisedSandbox:
         raise_error(await self._ask(request, _FILE_S), path)
 
     async def _ask(self, request: dict[str, Any], timeout_s: float) -> Any:
-        """One request and its answer; what says that init is dead makes the sandbox lost, except for memory."""
+        """One request and its answer.
+
+        Raises:
+            SandboxLost: there is none, and there will be none to any later request.
+        """
         async with self._turn:
             if self._closed:
                 raise SandboxLost("the sandbox is closed")
@@ -153,20 +160,10 @@ class SupervisedSandbox:
                 raise SandboxLost(self._lost or "the sandbox is gone: an earlier call broke off")
             try:
                 await self._lease.channel.send(request)
-                answer = await self._lease.channel.receive(timeout_s)
+                return await self._lease.channel.receive(timeout_s)
             except SandboxLost as error:
                 self._lost = str(error)
                 raise
-            if "closed" in answer:
-                self._lost = "the sandbox is gone: " + (
-                    "the kernel ended its first process for want of memory"
-                    if answer.get("oom")
-                    else "its first process ended"
-                )
-                self._lease.channel.close()
-                if not (answer.get("oom") and request["verb"] == "exec"):
-                    raise SandboxLost(self._lost)
-            return answer
 
     def _checked(self, limits: Limits | None) -> Limits:
         if limits is None:

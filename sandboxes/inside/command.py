@@ -6,12 +6,12 @@ the program is the kernel's word (a pidfd), and everything that it started ends 
 
 from __future__ import annotations
 
+import _signal
 import errno
 import os
 import select
 import time
 
-from turngym.sandboxes.inside import kernel
 from turngym.sandboxes.inside.walls import Wall
 
 TYPE_CHECKING = False
@@ -71,10 +71,6 @@ class Stream:
         self.parts, self.size = [], 0
         return data
 
-    def close_inner(self) -> None:
-        """Close the program's end in the supervisor."""
-        os.close(self.inner_fd)
-
 
 def run_command(
     request: dict[str, Any], wall: Wall, host_fd: int, *, warm: bool, keep: int = 0
@@ -100,17 +96,25 @@ def run_command(
     os.set_blocking(in_write, False)
     kills_before = wall.oom_kills()
     began = time.monotonic()
-    pid = kernel.clone()
-    if pid == 0:
-        _become(request, wall, [in_read, *(stream.inner_fd for stream in streams)], warm)
-    os.close(in_read)
-    for stream in streams:
-        stream.close_inner()
-    end = _Watch(pid, streams, in_write, request.get("stdin", b""), host_fd, began + limits["wall_ms"] / 1000)
+    program = {key: request[key] for key in ("argv", "env", "cwd", "limits")}
+    fds = [in_read, *(stream.inner_fd for stream in streams)]
+    try:
+        tree = wall.spawn(become_command, {**program, "warm": warm}, fds)
+    except OSError:
+        os.close(in_write)
+        for stream in streams:
+            os.close(stream.fd)
+        raise
+    finally:
+        for fd in fds:
+            os.close(fd)
+    end = _Watch(
+        tree, streams, in_write, request.get("stdin", b""), host_fd, began + limits["wall_ms"] / 1000
+    )
     try:
         end.watch()
     finally:
-        end.cleaned = wall.end_all(keep)
+        end.cleaned = tree.end(keep)
         end.drain()
         end.close()
     wall_s = time.monotonic() - began
@@ -123,17 +127,14 @@ class _Watch:
     """The poll loop of one program."""
 
     def __init__(
-        self, pid: int, streams: list[Stream], in_fd: int, stdin: bytes, host_fd: int, deadline: float
+        self, tree: Any, streams: list[Stream], in_fd: int, stdin: bytes, host_fd: int, deadline: float
     ) -> None:
-        self.pid = pid
+        self.tree = tree
         self.streams = streams
         self.in_fd = in_fd
         self.stdin = memoryview(stdin)
         self.host_fd = host_fd
         self.deadline = deadline
-        self.pid_fd = os.pidfd_open(pid)
-        self.status: int | None = None
-        self.usage: Any = None
         self.stopped_for = ""
         self.cleaned = False
         self.open = {stream.fd: stream for stream in streams}
@@ -143,7 +144,7 @@ class _Watch:
         poll = select.poll()
         for fd in self.open:
             poll.register(fd, select.POLLIN)
-        poll.register(self.pid_fd, select.POLLIN)
+        poll.register(self.tree.fd, select.POLLIN)
         poll.register(self.host_fd, select.POLLRDHUP)
         if self.stdin:
             poll.register(self.in_fd, select.POLLOUT)
@@ -157,8 +158,8 @@ class _Watch:
                 self._stop()
                 return
             for fd, events in poll.poll(min(left_s, 0.5) * 1000 + 1):
-                if fd == self.pid_fd:
-                    self._reap()
+                if fd == self.tree.fd:
+                    self.tree.wait()
                     return
                 if fd == self.host_fd:
                     if events & (select.POLLHUP | select.POLLRDHUP | select.POLLERR):
@@ -173,7 +174,7 @@ class _Watch:
                     del self.open[fd]
             if any(stream.truncated for stream in self.streams):
                 self.stopped_for = "output_limit"
-            self._reap_orphans()
+            self.tree.reap_orphans()
 
     def drain(self) -> None:
         """What is still in the pipes, once nobody writes any more."""
@@ -190,7 +191,7 @@ class _Watch:
     def close(self) -> None:
         """Close every descriptor of the program."""
         self._end_stdin()
-        os.close(self.pid_fd)
+        self.tree.close()
         for stream in self.streams:
             os.close(stream.fd)
 
@@ -209,31 +210,16 @@ class _Watch:
             self.in_fd = -1
 
     def _stop(self) -> None:
-        os.kill(self.pid, _SIGKILL)  # not reaped yet, so the number is still its own
-        self._reap()
-
-    def _reap(self) -> None:
-        if self.status is None:
-            _, self.status, self.usage = os.wait4(self.pid, 0)
-
-    def _reap_orphans(self) -> None:
-        """Collect daemons that have ended, without taking the program's own status from `_reap`."""
-        while True:
-            try:
-                info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                return
-            if info is None or info.si_pid in (0, self.pid):
-                return
-            os.waitpid(info.si_pid, 0)
+        self.tree.signal(_SIGKILL)
+        self.tree.wait()
 
 
 def _describe(
     end: _Watch, wall: Wall, limits: dict[str, Any], wall_s: float, kills_before: int
 ) -> dict[str, Any]:
-    assert end.status is not None
-    signal = os.WTERMSIG(end.status) if os.WIFSIGNALED(end.status) else 0
-    cpu_s = end.usage.ru_utime + end.usage.ru_stime
+    ended = end.tree.wait()
+    signal = os.WTERMSIG(ended.status) if os.WIFSIGNALED(ended.status) else 0
+    cpu_s = ended.cpu_s
     if end.stopped_for:
         status = end.stopped_for
     elif signal == _SIGKILL and wall.oom_kills() > kills_before:
@@ -252,10 +238,10 @@ def _describe(
         "stderr_truncated": end.streams[1].truncated,
         "wall_us": int(wall_s * 1e6),
         "cpu_us": int(cpu_s * 1e6),
-        "peak_kib": wall.peak_kib(end.usage.ru_maxrss),
+        "peak_kib": wall.peak_kib(ended.peak_kib),
     }
     if status == "exited":
-        found["exit_code"] = os.WEXITSTATUS(end.status)
+        found["exit_code"] = os.WEXITSTATUS(ended.status)
     elif status == "signalled":
         found["signal"] = signal
     if len(end.streams) > 2 and not end.streams[2].truncated:
@@ -263,7 +249,7 @@ def _describe(
     return found
 
 
-def _become(request: dict[str, Any], wall: Wall, fds: list[int], warm: bool) -> None:
+def become_command(request: dict[str, Any], wall: Wall, fds: list[int]) -> None:
     """In the child: take the pipes, lock the door, and become the program. Never returns."""
     try:
         os.setsid()
@@ -275,9 +261,8 @@ def _become(request: dict[str, Any], wall: Wall, fds: list[int], warm: bool) -> 
         env = {os.fsdecode(key): os.fsdecode(value) for key, value in request["env"].items()}
         wall.lock_in(request["limits"])
         os.chdir(os.path.join(wall.home, os.fsdecode(request["cwd"])))  # with the program's own rights
-        if warm:
-            os.environ.clear()
-            os.environ.update(env)
+        if request["warm"]:
+            set_environment(env)
             raise BecomeProgram(argv)
         _default_signals()
         os.execvpe(argv[0], argv, env)
@@ -289,9 +274,16 @@ def _become(request: dict[str, Any], wall: Wall, fds: list[int], warm: bool) -> 
         os._exit(127)
 
 
+def set_environment(env: dict[str, str]) -> None:
+    """Give this interpreter other variables. In a fork every page counts: `clear` and `update` touch a hundred."""
+    for key in list(os.environ):
+        del os.environ[key]
+    for key, value in env.items():
+        os.environ[key] = value
+
+
 def _default_signals() -> None:
     """Python ignores two signals that other programs expect, and the supervisor one more."""
-    import signal
-
-    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGINT):
+        _signal.signal(number, _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGINT])

@@ -1,8 +1,8 @@
 """A slot of the namespace backend: one process in namespaces of its own that makes one sandbox after the other.
 
-The keeper has imported what programs need and never runs any: for each sandbox it forks an init into a fresh pid,
-mount and ipc namespace, lends it the channel to the host, and waits for its death, with which the kernel has ended
-everything in it. Nothing of a request passes through the keeper's memory but the size of the disk.
+The keeper is the supervisor of all of them, and the first process of a pid namespace in which no program ever is.
+A sandbox is a mount namespace with an empty disk and an ipc namespace; its programs come from a zygote that knows
+nothing of any request, and live in its pid namespace (see `zygote.py`). When the keeper ends, so does everything.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import struct
 
 from turngym.sandboxes.inside import kernel, root
 from turngym.sandboxes.inside.serve import Supervisor
-from turngym.sandboxes.inside.walls import Wall
 from turngym.sandboxes.inside.wire import Channel
+from turngym.sandboxes.inside.zygote import ZygoteWall, open_space
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 PROGRAM_ID = 1000
 """User and group id that programs see themselves as."""
 _SIGKILL = 9
-_FRESH = kernel.CLONE_NEWPID | kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC
-# What init needs after its mounts: CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID.
-_INIT_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 7
+_ALL = (1 << 41) - 1
+# What serving needs between the mounts: CHOWN, DAC_OVERRIDE, FOWNER, KILL.
+_SERVING = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 5
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 
 
@@ -47,50 +47,45 @@ def keep(config: dict[str, Any], channel: Channel, cgroup_fds: list[int], oom_fd
         os.setresuid(0, 0, 0)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, _SIGKILL)
     kernel.drop_bounding_set()
-    uid = PROGRAM_ID
     root.build(config, names())
     socket.sethostname("sandbox")
     if not config["network"]:
         _raise_loopback()
     channel.send({"ready": 1})
-    wall = Wall(
-        ends="all",
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    wall = ZygoteWall(
         home=root.HOME,
-        uid=uid,
-        gid=uid,
+        uid=PROGRAM_ID,
+        gid=PROGRAM_ID,
         filter=config["filter"],
         soft_memory=not cgroup_fds,
         uid_is_own=True,
         oom_fd=oom_fd,
         peak_fd=peak_fd,
     )
+    own = [open_space(name) for name in ("mnt", "ipc")]
     while True:
         request = channel.receive()
         if request is None:
             return
-        kills = wall.oom_kills()
-        pid = kernel.clone(_FRESH)
-        if pid == 0:
-            _init(request, channel, wall)
-        _, status = os.waitpid(pid, 0)
-        channel.send({"closed": 1, "lost": int(status != 0), "oom": int(wall.oom_kills() > kills)})
+        kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
+        root.add_disk(request["disk_mib"], request["inodes"], wall.uid, wall.gid)
+        wall.open()
+        kernel.use_capabilities(_SERVING, _ALL)
+        supervisor = Supervisor(channel, wall, warm=bool(request["warm"]))
+        supervisor.serve()
+        supervisor.close()
+        kernel.use_capabilities(_ALL, _ALL)
+        wall.close()
+        for fd in own:
+            kernel.setns(fd)
+        try:
+            channel.send({"closed": 1})
+        except (BrokenPipeError, ConnectionResetError):
+            return
         if not config["network"] and _loopback_was_used():
             kernel.unshare(kernel.CLONE_NEWNET)  # ports in TIME_WAIT and counters are traces too
             _raise_loopback()
-
-
-def _init(request: dict[str, Any], channel: Channel, wall: Wall) -> None:
-    """First process of one sandbox. Never returns."""
-    try:
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, _SIGKILL)
-        root.enter(request["disk_mib"], request["inodes"], wall.uid, wall.gid)
-        kernel.keep_capabilities(_INIT_CAPABILITIES)
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-        Supervisor(channel, wall, warm=bool(request["warm"])).serve()
-    except Exception as error:  # noqa: BLE001 (a fork must never return into the keeper)
-        os.write(2, (f"turngym: sandbox init: {error!r}\n").encode("utf-8", "replace"))
-        os._exit(1)
-    os._exit(0)
 
 
 def names() -> dict[str, str]:

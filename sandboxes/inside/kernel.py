@@ -104,6 +104,11 @@ def unshare(flags: int) -> None:
     _call("unshare", flags)
 
 
+def setns(fd: int) -> None:
+    """Join a namespace by its descriptor (of processes: the next children do)."""
+    _call("setns", fd, 0)
+
+
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
     """mount(2)."""
     try:
@@ -151,10 +156,15 @@ def drop_bounding_set() -> None:
 def keep_capabilities(bits: int) -> None:
     """Keep some of this process's capabilities (a bit for each number), and give up the others for ever."""
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    low, high = bits & 0xFFFFFFFF, bits >> 32
+    use_capabilities(bits, bits)
+
+
+def use_capabilities(bits: int, permitted: int) -> None:
+    """Use some of this process's capabilities; it may take those that stay permitted up again."""
     # _LINUX_CAPABILITY_VERSION_3, this process; effective, permitted, inheritable, twice 32 bits
     header = struct.pack("=II", 0x20080522, 0)
-    _syscall("capset", header, struct.pack("=6I", low, low, 0, high, high, 0))
+    low, high = (bits & 0xFFFFFFFF, permitted & 0xFFFFFFFF), (bits >> 32, permitted >> 32)
+    _syscall("capset", header, struct.pack("=6I", *low, 0, *high, 0))
 
 
 class _Bytes(_ctypes._SimpleCData):  # type: ignore[type-arg]

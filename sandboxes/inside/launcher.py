@@ -7,7 +7,6 @@ is gone it ends what it started, and removes the control groups.
 
 from __future__ import annotations
 
-import array
 import fcntl
 import gc
 import os
@@ -15,7 +14,7 @@ import select
 import socket
 import time
 
-from turngym.sandboxes.inside import ending, keeper, kernel, python
+from turngym.sandboxes.inside import ending, keeper, kernel, passing, python
 from turngym.sandboxes.inside.command import BecomeProgram
 from turngym.sandboxes.inside.wire import Channel, decode, encode
 
@@ -23,8 +22,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_MAX_MESSAGE = 1 << 20
-_MAX_FDS = 16
 _END_S = 3.0
 _SIGKILL = 9
 _APART = (
@@ -63,7 +60,7 @@ def _answer_requests(control: socket.socket) -> None:
         groups = {group for group in groups if not _remove(group)}
         if not ready:
             continue
-        data, fds = _receive(control)
+        data, fds = passing.receive(control)
         if not data:
             _end(children, groups)
             return
@@ -122,27 +119,20 @@ def _keep(config: dict[str, Any], fds: list[int], wait_fd: int, go_fd: int, cont
 
 def _start_program(request: dict[str, Any], fds: list[int], control: socket.socket) -> int:
     """A program. Its descriptors are those that it gets; `places` are the numbers that it knows them by."""
-    pid = kernel.clone()
-    if pid:
-        return pid
+    del control
+    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+    # First out of the way of all places.
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in (null, null, *fds)]
     try:
-        control.close()
-        os.setsid()
-        null = os.open("/dev/null", os.O_RDWR)
-        high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in (null, null, *fds)]
-        places = [0, 1, *request["places"]]
-        for fd, place in zip(high, places, strict=False):
-            os.dup2(fd, place)
-        os.closerange(max(places) + 1, 1 << 20)
-        os.execve(request["argv"][0], request["argv"], {})
-    except Exception as error:  # noqa: BLE001 (a fork must never return into the launcher)
-        os.write(
-            2,
-            ("turngym: cannot start {!r}: {!r}\n".format(request["argv"][0], error)).encode(
-                "utf-8", "replace"
-            ),
-        )
-    os._exit(127)
+        actions = [
+            (os.POSIX_SPAWN_DUP2, fd, place)
+            for fd, place in zip(high, [0, 1, *request["places"]], strict=True)
+        ]
+        # Unlike a fork it copies nothing of this process.
+        return os.posix_spawn(request["argv"][0], request["argv"], {}, file_actions=actions, setsid=True)
+    finally:
+        for fd in (null, *high):
+            os.close(fd)
 
 
 def _start_branch(request: dict[str, Any], fds: list[int], control: socket.socket) -> int:
@@ -204,16 +194,6 @@ def _write(path: str, text: str) -> None:
         os.write(fd, text.encode())
     finally:
         os.close(fd)
-
-
-def _receive(control: socket.socket) -> tuple[bytes, list[int]]:
-    size = array.array("i").itemsize
-    data, ancillary, _, _ = control.recvmsg(_MAX_MESSAGE, socket.CMSG_SPACE(_MAX_FDS * size))
-    fds = array.array("i")
-    for level, kind, payload in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            fds.frombytes(payload[: len(payload) - len(payload) % size])
-    return data, list(fds)
 
 
 def _reap(children: dict[int, list[bytes]]) -> set[bytes]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
+import _signal
 import gc
 import os
-import signal
 import sys
 
 from turngym.sandboxes.inside.command import BecomeProgram
@@ -49,11 +48,11 @@ def occupy_low_descriptors() -> None:
 
 def reset_signals() -> None:
     """Forget what the host ignores or blocks (under `nohup`, in the background): programs would inherit it."""
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # which every Python ignores
-        if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, [])
+    for number in _signal.valid_signals() - {_signal.SIGPIPE, _signal.SIGXFSZ}:  # which every Python ignores
+        if _signal.getsignal(number) == _signal.SIG_IGN:
+            _signal.signal(number, _signal.SIG_DFL)
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
 
 
 def supervise(in_fd: int, out_fd: int) -> None:
@@ -74,7 +73,7 @@ def supervise(in_fd: int, out_fd: int) -> None:
     if config["ends"] == b"children":
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a program under the same user id may send it
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # a program under the same user id may send it
     if config["preload"]:
         from turngym.sandboxes.inside.python import preload
 
@@ -118,13 +117,19 @@ def _lay_out(config: dict[str, Any], wall: Wall) -> None:
     if wall.files_as_user:
         os.chmod(config["disk"], 0o755)
     for path in config.get("shut", []):
-        with contextlib.suppress(FileNotFoundError):
+        try:
             os.chmod(path, 0o700)
+        except FileNotFoundError:
+            continue
     for path, target in config.get("links", []):
-        with contextlib.suppress(OSError):  # an empty folder may be in its place, or what serves as well
+        try:
             os.rmdir(path)
-        with contextlib.suppress(FileExistsError):
+        except OSError:  # an empty folder may be in its place, or what serves as well
+            pass
+        try:
             os.symlink(target, path)
+        except FileExistsError:
+            continue
 
 
 def _first(paths: list[bytes]) -> int:

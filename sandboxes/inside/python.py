@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal
 import os
 import sys
 
@@ -62,9 +63,10 @@ def start_afresh() -> None:
     found = sys.modules.get("numpy")
     if found is not None:
         found.random.seed()
-    import signal
-
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # the supervisor may ignore it
+    _signal.signal(
+        _signal.SIGINT, _signal.default_int_handler
+    )  # the supervisor may ignore it, or hold it back
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGINT])
     found = sys.modules.get("multiprocessing.process")
     if found is not None:
         found.ORIGINAL_DIR = os.getcwd()  # it remembers where it was imported

@@ -51,9 +51,13 @@ def build(config: dict[str, Any], names: dict[str, str]) -> None:
     kernel.pivot_root(_STAGE)
 
 
-def enter(disk_mib: int, inodes: int, uid: int, gid: int) -> None:
-    """Mount what one sandbox alone sees: its processes and its disk."""
+def show_processes() -> None:
+    """Mount the processes of this process's pid namespace."""
     kernel.mount("proc", "/proc", "proc", _FIXED | kernel.MS_NOEXEC)
+
+
+def add_disk(disk_mib: int, inodes: int, uid: int, gid: int) -> None:
+    """Mount the disk of one sandbox."""
     options = f"size={disk_mib}m,nr_inodes={inodes + 4},mode=755"
     kernel.mount("box", BOX, "tmpfs", _FIXED, options)
     for path, mode in ((HOME, 0o755), (BOX + "/tmp", 0o1777), (BOX + "/shm", 0o1777)):

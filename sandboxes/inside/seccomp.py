@@ -77,32 +77,46 @@ def program(machine: str, *, memfd: bool = True) -> bytes:
         KeyError: there is none for this processor.
     """
     arch, refused, numbers = _TABLES[machine]
-    code = [
-        _op(_LOAD, _ARCH),
-        _op(_JEQ, arch, 1, 0),
-        _op(_RET, _KILL),
-        _op(_LOAD, _NR),
-    ]
+    eperm = [_op(_RET, _ERRNO | _EPERM)]
+    allow = [_op(_RET, _ALLOW)]
+    calls = dict.fromkeys(refused, eperm)
+    # Its flags lie behind a pointer: C libraries fall back to clone.
+    calls[numbers["clone3"]] = [_op(_RET, _ERRNO | _ENOSYS)]
+    if not memfd:
+        calls[numbers["memfd_create"]] = [_op(_RET, _ERRNO | _ENOSYS)]
+    calls[numbers["clone"]] = [*_argument(0), _op(_JSET, _NEW, 0, 1), *eperm, *allow]
+    calls[numbers["unshare"]] = [*_argument(0), _op(_JSET, _NEW | _NEW_TIME, 0, 1), *eperm, *allow]
+    calls[numbers["socket"]] = _argument(0) + _only(_AF_UNIX, _AF_INET, _AF_INET6)
+    calls[numbers["socketpair"]] = _argument(0) + _only(_AF_UNIX)
+    # A program may look at and lower its own limits (process 0 means the caller), not another's.
+    calls[numbers["prlimit64"]] = [*_argument(0), _op(_JEQ, 0, 1, 0), *eperm, *allow]
+    calls[numbers["ioctl"]] = [
+        *_argument(1), _op(_JEQ, _TIOCSTI, 1, 0), _op(_JEQ, _TIOCLINUX, 0, 1), *eperm, *allow
+    ]  # fmt: skip
+    code = [_op(_LOAD, _ARCH), _op(_JEQ, arch, 1, 0), _op(_RET, _KILL), _op(_LOAD, _NR)]
     if machine == "x86_64":
         code += [_op(_JGE, _X32, 0, 1), _op(_RET, _KILL)]
-    for number in refused:
-        code += [_op(_JEQ, number, 0, 1), _op(_RET, _ERRNO | _EPERM)]
-    # Its flags lie behind a pointer: C libraries fall back to clone.
-    code += [_op(_JEQ, numbers["clone3"], 0, 1), _op(_RET, _ERRNO | _ENOSYS)]
-    if not memfd:
-        code += [_op(_JEQ, numbers["memfd_create"], 0, 1), _op(_RET, _ERRNO | _ENOSYS)]
-    code += _when(numbers["clone"], [*_argument(0), _op(_JSET, _NEW, 0, 1), _op(_RET, _ERRNO | _EPERM)])
-    code += _when(
-        numbers["unshare"], [*_argument(0), _op(_JSET, _NEW | _NEW_TIME, 0, 1), _op(_RET, _ERRNO | _EPERM)]
-    )
-    code += _when(numbers["socket"], _argument(0) + _only(_AF_UNIX, _AF_INET, _AF_INET6))
-    code += _when(numbers["socketpair"], _argument(0) + _only(_AF_UNIX))
-    # A program may look at and lower its own limits (process 0 means the caller), not another's.
-    code += _when(numbers["prlimit64"], [*_argument(0), _op(_JEQ, 0, 1, 0), _op(_RET, _ERRNO | _EPERM)])
-    for request in (_TIOCSTI, _TIOCLINUX):
-        code += _when(numbers["ioctl"], [*_argument(1), _op(_JEQ, request, 0, 1), _op(_RET, _ERRNO | _EPERM)])
-    code.append(_op(_RET, _ALLOW))
-    return b"".join(code)
+    return b"".join(code + _search(_ranges(calls, allow)))
+
+
+def _ranges(calls: dict[int, list[bytes]], otherwise: list[bytes]) -> list[tuple[int, list[bytes]]]:
+    """Numbers of system calls as ranges, each with the block that answers it: first number of each, in order."""
+    ranges = [(0, otherwise)]
+    for number in sorted(calls):
+        if ranges[-1][1] is not calls[number]:
+            ranges.append((number, calls[number]))
+        if number + 1 not in calls:
+            ranges.append((number + 1, otherwise))
+    return ranges
+
+
+def _search(ranges: list[tuple[int, list[bytes]]]) -> list[bytes]:
+    """Find the range of a number by halving: the kernel tries every number once when a filter is installed."""
+    if len(ranges) == 1:
+        return ranges[0][1]
+    middle = len(ranges) // 2
+    low, high = _search(ranges[:middle]), _search(ranges[middle:])
+    return [_op(_JGE, ranges[middle][0], len(low), 0), *low, *high]
 
 
 def _op(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
@@ -117,9 +131,4 @@ def _argument(number: int) -> list[bytes]:
 def _only(*values: int) -> list[bytes]:
     """Refuse any other value of what is loaded: the address family is not supported."""
     code = [_op(_JEQ, value, len(values) - index, 0) for index, value in enumerate(values)]
-    return [*code, _op(_RET, _ERRNO | _EAFNOSUPPORT)]
-
-
-def _when(number: int, block: list[bytes]) -> list[bytes]:
-    """Run a block for one system call, and load the call's number again."""
-    return [_op(_JEQ, number, 0, len(block) + 1), *block, _op(_LOAD, _NR)]
+    return [*code, _op(_RET, _ERRNO | _EAFNOSUPPORT), _op(_RET, _ALLOW)]

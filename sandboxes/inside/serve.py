@@ -70,13 +70,18 @@ class Supervisor:
         except (HostGone, BrokenPipeError, ConnectionResetError):
             return
 
+    def close(self) -> None:
+        """End what is left of the sandbox's programs."""
+        if self.session is not None:
+            self.session.close()
+
     def _exec(self, request: dict[str, Any]) -> dict[str, Any]:
         return run_command(
             request,
             self.wall,
             self.channel.in_fd,
             warm=self.warm and python.can_run(request["argv"]),
-            keep=self.session.pid if self.session is not None and self.session.alive else 0,
+            keep=self.session.tree.pid if self.session is not None and self.session.alive else 0,
         )
 
     def _read(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +117,7 @@ class Supervisor:
         return {}
 
     def _session_run(self, request: dict[str, Any]) -> dict[str, Any]:
-        if self.session is None or not self.session.pid:
+        if self.session is None or self.session.closed:
             return {"status": "lost", "stdout": b"", "stderr": b"", "wall_us": 0}
         return self.session.run(request)
 

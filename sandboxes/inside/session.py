@@ -11,8 +11,7 @@ import select
 import sys
 import time
 
-from turngym.sandboxes.inside import kernel
-from turngym.sandboxes.inside.command import BecomeProgram, HostGone, Stream
+from turngym.sandboxes.inside.command import BecomeProgram, HostGone, Stream, set_environment
 from turngym.sandboxes.inside.python import start_afresh
 from turngym.sandboxes.inside.walls import Wall
 from turngym.sandboxes.inside.wire import Channel, WireError, decode, pack_frame
@@ -34,27 +33,32 @@ class Session:
 
     def __init__(self, request: dict[str, Any], wall: Wall, host_fd: int) -> None:
         limits = request["limits"]
-        self.wall = wall
         self.host_fd = host_fd
         self.out = Stream(limits["stdout_bytes"])
         self.err = Stream(limits["stderr_bytes"])
         task_read, self.task_fd = os.pipe()
         self.done_fd, done_write = os.pipe()
         null = os.open("/dev/null", os.O_RDONLY)
-        self.pid = kernel.clone()
-        if self.pid == 0:
-            _start(request, wall, [null, self.out.inner_fd, self.err.inner_fd, task_read, done_write])
-        for fd in (null, self.out.inner_fd, self.err.inner_fd, task_read, done_write):
-            os.close(fd)
+        fds = [null, self.out.inner_fd, self.err.inner_fd, task_read, done_write]
+        try:
+            program = {"env": request["env"], "limits": limits}
+            self.tree: Any = wall.spawn(become_session, program, fds)
+        except OSError:
+            for fd in (self.task_fd, self.done_fd, self.out.fd, self.err.fd):
+                os.close(fd)
+            raise
+        finally:
+            for fd in fds:
+                os.close(fd)
+        self.closed = False
         # Neither a code that nobody reads nor half an answer can stop the supervisor.
         os.set_blocking(self.task_fd, False)
         os.set_blocking(self.done_fd, False)
-        self.pid_fd = os.pidfd_open(self.pid)
 
     @property
     def alive(self) -> bool:
         """Whether its process runs; once it has ended, its number may be another's."""
-        return self.pid != 0 and not select.select([self.pid_fd], [], [], 0)[0]
+        return not self.closed and bool(self.tree.alive)
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run one piece of code; the answer's status is ok, error, interrupted or lost.
@@ -95,29 +99,23 @@ class Session:
 
     def close(self) -> None:
         """End the interpreter and everything that it started. Safe to call twice."""
-        if self.pid:
+        if not self.closed:
             self._end()
-            self.pid = 0
-            for fd in (self.pid_fd, self.task_fd, self.done_fd, self.out.fd, self.err.fd):
+            self.closed = True
+            self.tree.close()
+            for fd in (self.task_fd, self.done_fd, self.out.fd, self.err.fd):
                 os.close(fd)
 
     def _end(self) -> None:
-        self._signal(_SIGKILL)
-        self.wall.end_all()
-
-    def _signal(self, number: int) -> None:
-        import signal
-
-        try:
-            signal.pidfd_send_signal(self.pid_fd, number)
-        except ProcessLookupError:
-            pass
+        self.tree.signal(_SIGKILL)
+        self.tree.wait()
+        self.tree.end()
 
     def _wait(self, task: bytes, deadline: float) -> dict[str, Any] | None:
         """Send the code and wait; the interpreter's answer, or None if it died or had to be given up."""
         poll = select.poll()
         streams = {self.out.fd: self.out, self.err.fd: self.err}
-        for fd in (self.done_fd, self.pid_fd, *streams):
+        for fd in (self.done_fd, self.tree.fd, *streams):
             poll.register(fd, select.POLLIN)
         poll.register(self.task_fd, select.POLLOUT)
         poll.register(self.host_fd, select.POLLRDHUP)
@@ -131,14 +129,14 @@ class Session:
                     return None
                 interrupted = True
                 deadline += _GRACE_S
-                self._signal(_SIGINT)
+                self.tree.signal(_SIGINT)
                 continue
             for fd, events in poll.poll(left_s * 1000 + 1):
                 if fd == self.done_fd:
                     answer = self._receive(came)
                     if answer is not None:
                         return None if left else _checked(answer, interrupted)
-                elif fd == self.pid_fd:
+                elif fd == self.tree.fd:
                     return None
                 elif fd == self.host_fd:
                     if events & (select.POLLHUP | select.POLLRDHUP | select.POLLERR):
@@ -194,7 +192,7 @@ def _checked(answer: Any, interrupted: bool) -> dict[str, Any] | None:
     return found
 
 
-def _start(request: dict[str, Any], wall: Wall, fds: list[int]) -> None:
+def become_session(request: dict[str, Any], wall: Wall, fds: list[int]) -> None:
     """In the child: take the pipes, lock the door, and become the interpreter."""
     try:
         os.setsid()
@@ -204,8 +202,7 @@ def _start(request: dict[str, Any], wall: Wall, fds: list[int]) -> None:
         os.closerange(len(fds), 1 << 20)
         os.chdir(wall.home)
         wall.lock_in(request["limits"])
-        os.environ.clear()
-        os.environ.update({os.fsdecode(k): os.fsdecode(v) for k, v in request["env"].items()})
+        set_environment({os.fsdecode(k): os.fsdecode(v) for k, v in request["env"].items()})
     except Exception as error:  # noqa: BLE001 (a fork must never return into the supervisor)
         os.write(2, (f"turngym: cannot start an interpreter: {error!r}\n").encode("utf-8", "replace"))
         os._exit(127)
@@ -214,10 +211,7 @@ def _start(request: dict[str, Any], wall: Wall, fds: list[int]) -> None:
 
 def interpret() -> None:
     """In the child: run pieces of code until the supervisor closes the pipe."""
-    import signal
-
     start_afresh()
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.path[:0] = ["", *(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path)]
     sys.argv = [""]
     main = type(sys)("__main__")

@@ -6,17 +6,16 @@ a program started is ended, and what the kernel says about memory.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import resource
 import time
 
 from turngym.sandboxes.inside import kernel
+from turngym.sandboxes.inside.trees import Child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
 _KILL, _STOP = 9, 19
@@ -54,19 +53,25 @@ class Wall:
         self.files_as_user = files_as_user
         """True if the supervisor is root without capabilities over files: it takes the program's user for them."""
 
-    @contextlib.contextmanager
-    def as_user(self) -> Iterator[None]:
-        """Handle files, if need be, as the program's user. Its real id stays root's: it cannot be signalled."""
-        if not self.files_as_user:
-            yield
-            return
-        os.setegid(self.gid)
-        os.seteuid(self.uid)
-        try:
-            yield
-        finally:
-            os.seteuid(0)
-            os.setegid(0)
+    def spawn(self, start: Any, request: dict[str, Any], fds: list[int]) -> Child:
+        """A child that becomes a program.
+
+        Args:
+            start: `start(request, wall, fds)` does that, in the child, and never returns.
+            request: what the child needs to know.
+            fds: descriptors of this process that the child gets.
+
+        Raises:
+            BecomeProgram: in the child, if it is to be a Python program.
+        """
+        pid = kernel.clone()
+        if pid == 0:
+            start(request, self, fds)
+        return Child(pid, self)
+
+    def as_user(self) -> _AsUser:
+        """In a `with`: handle files, if need be, as the program's user."""
+        return _AsUser(self.uid, self.gid, needed=self.files_as_user)
 
     def lock_in(self, limits: dict[str, Any]) -> None:
         """In the child: take the limits and give up every privilege, for ever."""
@@ -138,6 +143,23 @@ class Wall:
         if self.peak_fd < 0:
             return largest_process_kib
         return int(os.pread(self.peak_fd, 64, 0)) >> 10
+
+
+class _AsUser:
+    """Takes another user's effective id for a while. The real id stays root's: it cannot be signalled."""
+
+    def __init__(self, uid: int, gid: int, *, needed: bool) -> None:
+        self.uid, self.gid, self.needed = uid, gid, needed
+
+    def __enter__(self) -> None:
+        if self.needed:
+            os.setegid(self.gid)
+            os.seteuid(self.uid)
+
+    def __exit__(self, *_: object) -> None:
+        if self.needed:
+            os.seteuid(0)
+            os.setegid(0)
 
 
 def reap() -> tuple[bool, bool]:

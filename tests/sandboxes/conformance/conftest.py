@@ -28,7 +28,8 @@ from turngym.sandboxes.protocols import Backend, Sandbox
 
 # The tests are no package: this makes `conformance.helpers` importable, however pytest was started.
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from conformance.helpers import ENV_CANARY
+from conformance import helpers
+from conformance.helpers import ENV_CANARY, container_roots
 from served import ServerProcess
 
 QUICK = Limits(wall_s=8, cpu_s=8, memory_mib=256, processes=64, disk_mib=64)
@@ -43,8 +44,8 @@ class Kind:
     make: Callable[[], Any]
     isolates: bool = True
     sessions: bool = True
-    local: bool = True
-    """Whether its processes hang below this one, and can be counted here."""
+    roots: Callable[[], Any] = tuple
+    """Processes of its own that do not hang below this one."""
     warm: bool = False
     """Whether its slots outlive a sandbox."""
     counts_files: bool = True
@@ -107,7 +108,7 @@ KINDS = {
             counts_files=False,
             tolerates=ONE_USER,
         ),
-        Kind("docker", _later("docker", "DockerBackend"), local=False, tolerates=OF_ENGINES),
+        Kind("docker", _later("docker", "DockerBackend"), roots=container_roots, tolerates=OF_ENGINES),
         Kind("remote", Served, warm=True),
         Kind("subprocess", _later("process", "ProcessBackend", unsafe=True), isolates=False, sessions=False),
     )
@@ -178,7 +179,6 @@ def with_sessions(kind: Kind) -> None:
 
 
 @pytest.fixture
-def countable(kind: Kind) -> None:
-    """For tests that count the host's processes."""
-    if not kind.local:
-        pytest.skip(f"the processes of {kind.name} do not hang below this one")
+def countable(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that count the host's processes: `descendants` finds those of this backend, wherever they hang."""
+    monkeypatch.setattr(helpers, "further_roots", kind.roots)

@@ -184,8 +184,37 @@ Process = tuple[int, int]
 """Number and start time, which together name one process."""
 
 
+further_roots: Callable[[], Iterable[int]] = tuple
+"""Where else than below this process a backend's processes hang; `countable` sets it for a test."""
+
+
+def container_roots() -> list[int]:
+    """First processes of the containers that this process has made."""
+    from turngym.sandboxes.docker.config import DockerConfig
+    from turngym.sandboxes.docker.engine import Engine
+    from turngym.sandboxes.docker.owners import PID
+
+    def look(client: Any) -> list[int]:
+        found = client.containers(filters={"label": f"{PID}={os.getpid()}"})
+        pids = []
+        for container in found:
+            with contextlib.suppress(Exception):  # removed meanwhile
+                pids.append(client.inspect_container(container["Id"])["State"]["Pid"])
+        return [pid for pid in pids if pid]
+
+    engine = Engine(DockerConfig().engine, 30.0)
+    try:
+        return engine.ask(look)
+    finally:
+        engine.close()
+
+
 def descendants(top: int | None = None) -> dict[Process, str]:
-    """Every process below one of ours, zombies included, with its name and state."""
+    """Every process below one of ours, zombies included, with its name and state.
+
+    Without a `top`, those of `further_roots` and they themselves as well.
+    """
+    roots = set() if top is not None else set(further_roots())
     top = os.getpid() if top is None else top
     parents: dict[int, tuple[int, Process, str]] = {}
     for name in os.listdir("/proc"):
@@ -196,7 +225,8 @@ def descendants(top: int | None = None) -> dict[Process, str]:
                 label = f"{head.partition(b'(')[2].decode('utf-8', 'replace')} ({fields[0].decode()})"
                 parents[int(name)] = (int(fields[1]), (int(name), int(fields[19])), label)
     found: dict[Process, str] = {}
-    grew = {top}
+    found.update({parents[pid][1]: parents[pid][2] for pid in roots if pid in parents})
+    grew = {top, *roots}
     while grew:
         grew = {pid for pid, (parent, _, _) in parents.items() if parent in grew}
         found.update({parents[pid][1]: parents[pid][2] for pid in grew})

@@ -110,3 +110,42 @@ async def test_a_slot_is_not_used_again_after_a_broken_end(kind, countable, back
             await sandbox.exec(["python3", "-c", "import time; time.sleep(60)"])
     await sandbox.close()
     await one(backend, 1)
+
+
+SEARCH = """
+import re
+wanted = re.compile(rb"no-one-else[-]sees-this")  # the text itself is nowhere in here
+found = []
+with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+    for line in maps:
+        first, last, rights, *name = re.match(r"(\\w+)-(\\w+) (\\S+) \\S+ \\S+ \\S+ *(.*)", line).groups()
+        if "r" in rights and not name[0].startswith(("[v", "/")):
+            memory.seek(int(first, 16))
+            try: data = memory.read(int(last, 16) - int(first, 16))
+            except OSError: continue
+            found.append(wanted.search(data) is not None)
+print("searched", len(found) > 5, "found", any(found))
+"""
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["same sandbox", "next sandbox"])
+async def test_no_program_holds_in_its_memory_what_another_was_given(isolating, create, same):
+    """However a program is made: what its supervisor has seen of others is not in its memory."""
+    first = await create()
+    secret = "-".join(["no-one-else", "sees-this"])
+    await first.write_file("secret", secret.encode())
+    session = await first.session()
+    await session.run(f"x = {secret!r}; x")
+    code = f"import sys; print({secret!r}, sys.stdin.read(), open('secret').read())"
+    result = await first.exec(
+        ["python3", "-c", code, secret], stdin=secret.encode() * 100, env={"SECRET": secret}, reply_bytes=100
+    )
+    assert result.stdout.count(secret.encode()) == 102
+    assert await first.read_file("secret") == secret.encode()
+    await session.close()
+    if not same:
+        await first.close()
+    for _ in range(3):
+        other = first if same else await create()
+        result = await other.exec(["python3", "-c", SEARCH])
+        assert result.stdout == b"searched True found False\n", result
