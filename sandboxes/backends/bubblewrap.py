@@ -32,6 +32,8 @@ from turngym.sandboxes.limits import DEFAULT_LIMITS, MIB, Limits
 from turngym.sandboxes.probe import probe
 
 _READY_S: Final = 20.0
+_CLOSE_S: Final = 2.0
+_LOOKS, _LOOK_S = 20, 0.005
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom")
 _LINKS: Final = (("/tmp", f"{BOX}/tmp"), ("/var/tmp", f"{BOX}/tmp"), ("/dev/shm", f"{BOX}/shm"))
 # Descriptors that the supervisor finds open: its code, the channel, and the kernel's counts; bubblewrap reads the
@@ -69,12 +71,21 @@ class _Lease:
         return self._process.channel
 
     async def release(self) -> None:
-        """Kill the process, with which everything in its namespace ends."""
+        """End the process, with which everything in its namespace ends."""
         if not self._released:
             self._released = True
             self._backend._leases.discard(self)
-            await self._process.kill()
-            await self._backend._give_back(self._place)
+            try:
+                await self._ask_to_end()
+            finally:
+                await self._process.kill()
+                await self._backend._give_back(self._place)
+
+    async def _ask_to_end(self) -> None:
+        """Let the supervisor end by itself: bubblewrap then ends after everything else, and not before it."""
+        with contextlib.suppress(SandboxLost):
+            await self.channel.send({"verb": "close"})
+            await self._process.ended(_CLOSE_S)
 
 
 class BubblewrapBackend:
@@ -166,10 +177,10 @@ class BubblewrapBackend:
 
     async def _give_back(self, place: _Place) -> None:
         """Keep a place for the next sandbox, if nobody is left in it but its helper."""
-        if self._closed or (place.slot.group is not None and place.slot.group.count() > 1):
-            await place.free()
-        else:
+        if not self._closed and await _is_empty(place):
             self._free.append(place)
+        else:
+            await place.free()
 
     async def _start(self, program: str, place: _Place, limits: Limits) -> Started:
         counts = _counts(place.slot)
@@ -268,6 +279,18 @@ class BubblewrapBackend:
             str(_CHANNEL_FD),
         ]
         return given
+
+
+async def _is_empty(place: _Place) -> bool:
+    """Whether only the helper is in a slot; whoever was killed with bubblewrap dies a moment after it."""
+    group = place.slot.group
+    if group is None:
+        return True
+    for _ in range(_LOOKS):
+        if group.count() <= 1:
+            return True
+        await asyncio.sleep(_LOOK_S)
+    return False
 
 
 @contextlib.contextmanager

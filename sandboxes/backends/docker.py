@@ -21,6 +21,7 @@ from turngym.sandboxes.docker.options import container, hello
 from turngym.sandboxes.docker.owners import labels, remove_orphans
 from turngym.sandboxes.errors import SandboxError, SandboxLost, SandboxUnavailable
 from turngym.sandboxes.host.bundle import sources
+from turngym.sandboxes.host.channel import EndedForMemory
 from turngym.sandboxes.host.slots import Slot, Slots
 from turngym.sandboxes.host.supervised import SupervisedSandbox
 from turngym.sandboxes.inside.root import HOME

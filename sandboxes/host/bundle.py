@@ -39,11 +39,17 @@ from turngym.sandboxes.inside.main import main
 main(sys.argv[1:])
 """
 _COMPILE: Final = """
-import marshal, sys
+import __future__, ast, marshal, sys
 table = {}
 for name, source in eval(sys.stdin.buffer.read()).items():
     file = "<turngym>/" + name.rpartition(".")[2] + ".py"
-    table[name] = source and marshal.dumps(compile(source, file, "exec", dont_inherit=True))
+    if source is not None:
+        tree = ast.parse(source, file)
+        # The statement would look for a module, which takes a while; its effect is a flag of the compiler.
+        tree.body = [line for line in tree.body if getattr(line, "module", None) != "__future__"]
+        flags = __future__.annotations.compiler_flag
+        source = marshal.dumps(compile(tree, file, "exec", flags, dont_inherit=True))
+    table[name] = source
 sys.stdout.buffer.write(marshal.dumps(table))
 """
 

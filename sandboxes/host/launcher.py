@@ -26,6 +26,10 @@ class Started:
         self.channel = HostChannel(link)
         self._pid_fd = os.pidfd_open(pid)
 
+    async def ended(self, timeout_s: float) -> bool:
+        """Wait for its end; False if it goes on."""
+        return await _readable(self._pid_fd, timeout_s)
+
     async def kill(self) -> None:
         """End it, and with it every process in its namespace; returns when it is dead."""
         self.channel.close()
@@ -275,8 +279,8 @@ class Launcher:
         return Helper(ours)
 
 
-async def _readable(fd: int, timeout_s: float) -> None:
-    """Wait until a descriptor is readable."""
+async def _readable(fd: int, timeout_s: float) -> bool:
+    """Wait until a descriptor is readable; False if it is not in time."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(fd, ready.set)
@@ -284,6 +288,7 @@ async def _readable(fd: int, timeout_s: float) -> None:
         async with asyncio.timeout(timeout_s):
             await ready.wait()
     except TimeoutError:
-        return
+        return False
     finally:
         loop.remove_reader(fd)
+    return True

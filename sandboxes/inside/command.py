@@ -101,13 +101,11 @@ def run_command(
     try:
         tree = wall.spawn(become_command, {**program, "warm": warm}, fds)
     except OSError:
-        os.close(in_write)
-        for stream in streams:
-            os.close(stream.fd)
-        raise
-    finally:
-        for fd in fds:
+        for fd in (in_write, *fds, *(stream.fd for stream in streams)):
             os.close(fd)
+        raise
+    for fd in fds:  # not in a `finally`: a child that becomes a program comes this way, and has closed them
+        os.close(fd)
     end = _Watch(
         tree, streams, in_write, request.get("stdin", b""), host_fd, began + limits["wall_ms"] / 1000
     )

@@ -79,7 +79,6 @@ def supervise(in_fd: int, out_fd: int) -> None:
 
         preload([name.decode() for name in config.get("modules", [])], [])
         gc.collect()
-        gc.freeze()  # what is here already is no garbage of a program's, and its pages stay shared
     home = config["home"].decode()
     wall = Wall(
         ends=config["ends"].decode(),
@@ -93,6 +92,7 @@ def supervise(in_fd: int, out_fd: int) -> None:
         peak_fd=config.get("peak_fd", _first(config.get("peaks", []))),
         files_as_user="disk" in config,
     )
+    gc.freeze()  # what is here already is no garbage of a program's, and its pages stay shared
     _lay_out(config, wall)
     if config.get("announce", 1):
         channel.send({"ready": 1})

@@ -44,12 +44,11 @@ class Session:
             program = {"env": request["env"], "limits": limits}
             self.tree: Any = wall.spawn(become_session, program, fds)
         except OSError:
-            for fd in (self.task_fd, self.done_fd, self.out.fd, self.err.fd):
+            for fd in (self.task_fd, self.done_fd, self.out.fd, self.err.fd, *fds):
                 os.close(fd)
             raise
-        finally:
-            for fd in fds:
-                os.close(fd)
+        for fd in fds:  # not in a `finally`: a child that becomes an interpreter comes this way
+            os.close(fd)
         self.closed = False
         # Neither a code that nobody reads nor half an answer can stop the supervisor.
         os.set_blocking(self.task_fd, False)

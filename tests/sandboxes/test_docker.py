@@ -418,7 +418,7 @@ def test_the_reaper_takes_the_running_containers_of_the_dead_alone(engine: Engin
         lambda client: sleeper(client, {**own, "turngym.owner.start": "1", "turngym.owner.place": "x"})
     )
     try:
-        assert len(reap()) == 1
+        assert len(reap()) <= 1  # none if another process of the tests, which starts a backend, was faster
         left = {item["Id"] for item in engine.ask(lambda client: client.containers(all=True))}
         assert dead not in left
         assert {alive, far} <= left

@@ -48,6 +48,8 @@ class Kind:
     """Processes of its own that do not hang below this one."""
     warm: bool = False
     """Whether its slots outlive a sandbox."""
+    pristine: bool = False
+    """Whether programs are forks of a process that no request passes through; else of the sandbox's supervisor."""
     counts_files: bool = True
     """Whether `Limits.inodes` is exact; else files are bounded as the memory that they take."""
     tolerates: tuple[str, ...] = ()
@@ -100,8 +102,10 @@ OF_ENGINES = (
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("namespace", NamespaceBackend, warm=True),
-        Kind("namespace-cold", lambda: NamespaceBackend(NamespaceConfig(warm=False)), warm=True),
+        Kind("namespace", NamespaceBackend, warm=True, pristine=True),
+        Kind(
+            "namespace-cold", lambda: NamespaceBackend(NamespaceConfig(warm=False)), warm=True, pristine=True
+        ),
         Kind(
             "one-shot",
             _later("bubblewrap", "BubblewrapBackend", "bwrap"),
@@ -109,7 +113,7 @@ KINDS = {
             tolerates=ONE_USER,
         ),
         Kind("docker", _later("docker", "DockerBackend"), roots=container_roots, tolerates=OF_ENGINES),
-        Kind("remote", Served, warm=True),
+        Kind("remote", Served, warm=True, pristine=True),
         Kind("subprocess", _later("process", "ProcessBackend", unsafe=True), isolates=False, sessions=False),
     )
 }
