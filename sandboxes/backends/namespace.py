@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from turngym.sandboxes.capabilities import Capabilities, Capability
 from turngym.sandboxes.errors import SandboxLost, SandboxUnavailable
+from turngym.sandboxes.host.answers import program_env
 from turngym.sandboxes.host.channel import HostChannel
 from turngym.sandboxes.host.launcher import Launcher, Started
 from turngym.sandboxes.host.slots import Slot, Slots, why_missing
@@ -123,6 +124,8 @@ class NamespaceBackend:
         self._config = config or NamespaceConfig()
         self._python = self._config.python or system_python()
         self._mapped = os.geteuid() == 0
+        paths = os.pathsep.join(str(path) for path in self._config.packages)
+        self._env = {"PYTHONPATH": paths} if paths else {}
         self._slots: Slots | None = None
         self._launcher = Launcher(
             self._python, self._config.preload, tuple(str(path) for path in self._config.packages)
@@ -164,8 +167,7 @@ class NamespaceBackend:
         except BaseException:
             await asyncio.shield(lease.destroy())
             raise
-        paths = os.pathsep.join(str(path) for path in self._config.packages)
-        return SupervisedSandbox(lease, limits, home=HOME, env={"PYTHONPATH": paths} if paths else None)
+        return SupervisedSandbox(lease, limits, home=HOME, env=self._env)
 
     async def close(self) -> None:
         """Close every sandbox that it made. Safe to call twice."""
@@ -206,6 +208,7 @@ class NamespaceBackend:
             "uids": list(slot.ids),
             "gids": list(slot.ids),
             "network": network,
+            "env": program_env(HOME, self._env),
             "root": str(self._config.root or ""),
             "binds": [str(path) for path in binds],
             "filter": seccomp.program(machine, memfd=group is not None)

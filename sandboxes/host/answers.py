@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -13,9 +14,16 @@ from turngym.sandboxes.results import STATUSES, ExecResult, SessionResult
 BASE_ENV: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
 """Variables of every program, beside HOME."""
 
+
+_ANY_PYTHON: Final = 2  # a version of the format that every interpreter reads
 _MAX_ARGUMENTS = 4096
 _MAX_TEXTS = 2_000_000  # a quarter of the usual stack is what the kernel takes
 _MAX_TEXT = 120_000  # the kernel takes no single argument of 128 KiB or more
+
+
+def program_env(home: str, further: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Variables of a program: those of every one, where its home is, and those that its backend adds."""
+    return {**BASE_ENV, "HOME": home, **(further or {})}
 
 
 def limit_fields(limits: Limits) -> dict[str, int]:
@@ -67,13 +75,14 @@ def exec_request(
             f"a standard input of {len(stdin)} bytes is more than a quarter of the sandbox's memory "
             f"({limits.memory_mib} MiB), where it waits to be read: write it to a file"
         )
+    fields = limit_fields(limits)
+    program = {"argv": list(argv), "cwd": cwd, "env": dict(env), "limits": fields}
     request: dict[str, Any] = {
         "verb": "exec",
-        "argv": list(argv),
+        # The supervisor hands it on unread; the child that becomes the program takes it apart.
+        "program": marshal.dumps(program, _ANY_PYTHON),
         "stdin": stdin,
-        "cwd": cwd,
-        "env": dict(env),
-        "limits": limit_fields(limits),
+        "limits": fields,
     }
     if reply_bytes is not None:
         request["reply_bytes"] = reply_bytes

@@ -10,10 +10,10 @@ from typing import Any, Final, Protocol, Self
 
 from turngym.sandboxes.errors import SandboxLost, SandboxUnavailable
 from turngym.sandboxes.host.answers import (
-    BASE_ENV,
     exec_request,
     exec_result,
     limit_fields,
+    program_env,
     raise_error,
     session_result,
 )
@@ -51,7 +51,7 @@ class SupervisedSandbox:
     ) -> None:
         self._lease = lease
         self._limits = limits
-        self._env = {**BASE_ENV, "HOME": home, **(env or {})}
+        self._env = program_env(home, env)
         self._sessions = sessions
         self._turn = asyncio.Lock()
         self._closed = False

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import _signal
 import errno
+import marshal
 import os
 import select
 import time
 
+from turngym.sandboxes.inside import python
 from turngym.sandboxes.inside.walls import Wall
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from turngym.sandboxes.inside.trees import Tree
 
 _DRAIN_S = 0.25
 _CHUNK = 1 << 16
@@ -78,10 +82,11 @@ def run_command(
     """Run a program and describe its end.
 
     Args:
-        request: argv, stdin, cwd, env, limits and, if an answer is wanted, reply_bytes.
+        request: program (argv, cwd, env and limits, see `become_command`), stdin, limits and, if an answer is
+            wanted, reply_bytes.
         wall: what surrounds it.
         host_fd: a descriptor that hangs up when the host is gone.
-        warm: run a Python program in a fork of this interpreter instead of a new one.
+        warm: run a Python program, where that can be, in a fork of this interpreter instead of a new one.
         keep: a process whose tree is no part of this program (a session); 0 for none.
 
     Raises:
@@ -96,10 +101,9 @@ def run_command(
     os.set_blocking(in_write, False)
     kills_before = wall.oom_kills()
     began = time.monotonic()
-    program = {key: request[key] for key in ("argv", "env", "cwd", "limits")}
     fds = [in_read, *(stream.inner_fd for stream in streams)]
     try:
-        tree = wall.spawn(become_command, {**program, "warm": warm}, fds)
+        tree = wall.spawn(become_command, {"program": request["program"], "warm": warm}, fds)
     except OSError:
         for fd in (in_write, *fds, *(stream.fd for stream in streams)):
             os.close(fd)
@@ -125,7 +129,7 @@ class _Watch:
     """The poll loop of one program."""
 
     def __init__(
-        self, tree: Any, streams: list[Stream], in_fd: int, stdin: bytes, host_fd: int, deadline: float
+        self, tree: Tree, streams: list[Stream], in_fd: int, stdin: bytes, host_fd: int, deadline: float
     ) -> None:
         self.tree = tree
         self.streams = streams
@@ -249,23 +253,24 @@ def _describe(
 
 def become_command(request: dict[str, Any], wall: Wall, fds: list[int]) -> None:
     """In the child: take the pipes, lock the door, and become the program. Never returns."""
+    program = marshal.loads(request["program"])
+    argv = program["argv"]
     try:
         os.setsid()
         # First out of the way of 0..3, then to their places.
         for place, fd in enumerate([os.dup(fd) if fd < 4 else fd for fd in fds]):
             os.dup2(fd, place)
         os.closerange(len(fds), 1 << 20)
-        argv = [os.fsdecode(part) for part in request["argv"]]
-        env = {os.fsdecode(key): os.fsdecode(value) for key, value in request["env"].items()}
-        wall.lock_in(request["limits"])
-        os.chdir(os.path.join(wall.home, os.fsdecode(request["cwd"])))  # with the program's own rights
-        if request["warm"]:
-            set_environment(env)
+        wall.lock_in(program["limits"])
+        os.chdir(os.path.join(wall.home, program["cwd"]))  # with the program's own rights
+        if request["warm"] and python.can_run(argv):
+            set_environment(program["env"])
             raise BecomeProgram(argv)
         _default_signals()
-        os.execvpe(argv[0], argv, env)
+        os.execvpe(argv[0], argv, program["env"])
     except OSError as error:
-        os.write(2, b"turngym: cannot run %s: %s\n" % (request["argv"][0], (error.strerror or "?").encode()))
+        reason = (error.strerror or "?").encode()
+        os.write(2, b"turngym: cannot run %s: %s\n" % (os.fsencode(argv[0]), reason))
         os._exit(126 if error.errno in (errno.EACCES, errno.ENOEXEC, errno.EPERM) else 127)
     except Exception as error:  # noqa: BLE001 (a fork must never return into the supervisor)
         os.write(2, (f"turngym: cannot run: {error!r}\n").encode("utf-8", "replace"))
@@ -273,11 +278,13 @@ def become_command(request: dict[str, Any], wall: Wall, fds: list[int]) -> None:
 
 
 def set_environment(env: dict[str, str]) -> None:
-    """Give this interpreter other variables. In a fork every page counts: `clear` and `update` touch a hundred."""
+    """Give this interpreter other variables, and touch little: in a fork every page counts."""
     for key in list(os.environ):
-        del os.environ[key]
+        if key not in env:
+            del os.environ[key]
     for key, value in env.items():
-        os.environ[key] = value
+        if os.environ.get(key) != value:
+            os.environ[key] = value
 
 
 def _default_signals() -> None:

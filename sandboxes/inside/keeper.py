@@ -13,6 +13,7 @@ import socket
 import struct
 
 from turngym.sandboxes.inside import kernel, root
+from turngym.sandboxes.inside.command import set_environment
 from turngym.sandboxes.inside.serve import Supervisor
 from turngym.sandboxes.inside.wire import Channel
 from turngym.sandboxes.inside.zygote import ZygoteWall, open_space
@@ -53,6 +54,8 @@ def keep(config: dict[str, Any], channel: Channel, cgroup_fds: list[int], oom_fd
         _raise_loopback()
     channel.send({"ready": 1})
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    # A program that wants these variables, as nearly all do, has nothing to change.
+    set_environment({key: os.fsdecode(value) for key, value in config["env"].items()})
     wall = ZygoteWall(
         home=root.HOME,
         uid=PROGRAM_ID,

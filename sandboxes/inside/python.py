@@ -28,11 +28,11 @@ PRELOADED = (
 """Modules that are ready before a program starts: those of small programs. Every further one makes each fork slower."""
 
 
-def can_run(argv: list[bytes]) -> bool:
+def can_run(argv: list[str]) -> bool:
     """True for a command line that a fork serves as a new interpreter would."""
-    if not argv or os.fsdecode(argv[0]) not in NAMES:
+    if not argv or argv[0] not in NAMES:
         return False
-    rest = [os.fsdecode(part) for part in argv[1:]]
+    rest = argv[1:]
     while rest and rest[0] in FLAGS:
         rest.pop(0)
     return bool(rest) and ((rest[0] in ("-c", "-m") and len(rest) > 1) or not rest[0].startswith("-"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from turngym.sandboxes.inside import python
 from turngym.sandboxes.inside.command import HostGone, run_command
 from turngym.sandboxes.inside.files import (
     FOLDER_MODE,
@@ -80,7 +79,7 @@ class Supervisor:
             request,
             self.wall,
             self.channel.in_fd,
-            warm=self.warm and python.can_run(request["argv"]),
+            warm=self.warm,
             keep=self.session.tree.pid if self.session is not None and self.session.alive else 0,
         )
 

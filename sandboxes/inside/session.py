@@ -20,6 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from turngym.sandboxes.inside.trees import Tree
+
 _GRACE_S = 1.0
 _SIGINT, _SIGKILL = 2, 9
 _TASK_FD, _DONE_FD = 3, 4
@@ -42,7 +44,7 @@ class Session:
         fds = [null, self.out.inner_fd, self.err.inner_fd, task_read, done_write]
         try:
             program = {"env": request["env"], "limits": limits}
-            self.tree: Any = wall.spawn(become_session, program, fds)
+            self.tree: Tree = wall.spawn(become_session, program, fds)
         except OSError:
             for fd in (self.task_fd, self.done_fd, self.out.fd, self.err.fd, *fds):
                 os.close(fd)
@@ -57,7 +59,7 @@ class Session:
     @property
     def alive(self) -> bool:
         """Whether its process runs; once it has ended, its number may be another's."""
-        return not self.closed and bool(self.tree.alive)
+        return not self.closed and self.tree.alive
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run one piece of code; the answer's status is ok, error, interrupted or lost.

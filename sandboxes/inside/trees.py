@@ -8,7 +8,37 @@ import select
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from turngym.sandboxes.inside.walls import Wall
+
+    class Tree(Protocol):
+        """What a wall has started (`Child` is the usual one)."""
+
+        pid: int
+        """Of the first process; 0 where nobody here needs it."""
+        fd: int
+        """Readable once the first process has ended."""
+
+        @property
+        def alive(self) -> bool:
+            """Whether the first process runs."""
+
+        def signal(self, number: int) -> None:
+            """Send the first process a signal, unless it has ended."""
+
+        def wait(self) -> End:
+            """Wait for the end of the first process."""
+
+        def reap_orphans(self) -> None:
+            """Collect what else has ended."""
+
+        def end(self, keep: int = 0) -> bool:
+            """End everything that is left, but for the tree of the process `keep`."""
+
+        def close(self) -> None:
+            """Close the descriptor."""
+
 
 KILL = 9
 

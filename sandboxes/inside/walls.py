@@ -18,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from turngym.sandboxes.inside.trees import Tree
+
 _KILL, _STOP = 9, 19
 _ONE_BY_ONE_S = 1.0
 
@@ -53,7 +55,7 @@ class Wall:
         self.files_as_user = files_as_user
         """True if the supervisor is root without capabilities over files: it takes the program's user for them."""
 
-    def spawn(self, start: Any, request: dict[str, Any], fds: list[int]) -> Child:
+    def spawn(self, start: Any, request: dict[str, Any], fds: list[int]) -> Tree:
         """A child that becomes a program.
 
         Args:

@@ -51,7 +51,7 @@ class ZygoteWall(Wall):
             os.close(fd)
         self._spaces = []
 
-    def spawn(self, start: Any, request: dict[str, Any], fds: list[int]) -> Tree:
+    def spawn(self, start: Any, request: dict[str, Any], fds: list[int]) -> Fork:
         """A program in the pid namespace of a zygote (see `Wall.spawn`)."""
         name = start.__name__.encode()
         zygote = self._zygotes[name]
@@ -62,7 +62,7 @@ class ZygoteWall(Wall):
             zygote.tell(name, [request_fd, *fds])
         finally:
             os.close(request_fd)
-        return Tree(zygote)
+        return Fork(zygote)
 
 
 class Zygote:
@@ -78,23 +78,16 @@ class Zygote:
         theirs.close()
 
     def enter(self, spaces: list[int]) -> None:
-        """Join a sandbox's namespaces, unless it is there.
-
-        Raises:
-            OSError: the kernel refuses.
-        """
+        """Join a sandbox's namespaces, unless it is there. If that fails, the next program says so."""
         if not self._inside:
             self.tell(b"enter", spaces)
             self._inside = True
-            if self.hear():
-                raise OSError(errno.EPERM, "programs cannot join their sandbox")
 
     def leave(self) -> None:
         """Go back to where it was begun, so that nothing holds on to the sandbox."""
         if self._inside:
             self.tell(b"leave", [])
             self._inside = False
-            self.hear()
 
     def tell(self, word: bytes, fds: list[int]) -> None:
         """Send a word and copies of descriptors.
@@ -119,7 +112,7 @@ class Zygote:
             raise RuntimeError(f"the zygote has ended: {error}") from None
 
 
-class Tree:
+class Fork:
     """A program of a zygote, and everything that it starts."""
 
     def __init__(self, zygote: Zygote) -> None:
@@ -188,19 +181,19 @@ def _serve(link: socket.socket, wall: Wall) -> None:
     _signal.pthread_sigmask(
         _signal.SIG_BLOCK, [_signal.SIGINT]
     )  # programs start with it, until they can take it
+    refused = 0  # the error with which the sandbox could not be joined
     while True:
         word, fds = passing.receive(link)
         if not word:
             os._exit(0)
         if word in _STARTS:
-            answer: Any = _run(_STARTS[word], fds, link, wall)
+            link.send(marshal.dumps(_run(_STARTS[word], fds, link, wall, refused)))
         elif word == b"enter":
-            answer = _join(fds)
+            refused = _join(fds)
         elif word == b"leave":
-            answer = _go_back(own)
-        else:  # it was for a program that had ended by then
-            continue
-        link.send(marshal.dumps(answer))
+            for fd in own:
+                kernel.setns(fd)
+        # Any other was for a program that had ended by then.
 
 
 def _join(spaces: list[int]) -> int:
@@ -227,22 +220,18 @@ def _count_from_one() -> None:
     os.close(fd)
 
 
-def _go_back(own: list[int]) -> int:
-    for fd in own:
-        kernel.setns(fd)
-    return 0
-
-
-def _run(start: Any, fds: list[int], link: socket.socket, wall: Wall) -> tuple[int, int, float, int]:
+def _run(
+    start: Any, fds: list[int], link: socket.socket, wall: Wall, refused: int
+) -> tuple[int, int, float, int]:
     """Fork a program, and end all that comes of it: the number of an error or 0, and the fields of an `End`."""
     request_fd, *rest = fds
     try:
-        pid = kernel.clone()
+        pid = -refused if refused else kernel.clone()
     except OSError as error:
         pid = -(error.errno or errno.EAGAIN)
     if pid == 0:
         link.detach()  # its number may be another's by the time that the object goes
-        request = marshal.loads(os.pread(request_fd, os.fstat(request_fd).st_size, 0))
+        request = marshal.loads(os.pread(request_fd, os.lseek(request_fd, 0, os.SEEK_END), 0))
         start(request, wall, rest)
     for fd in fds:
         os.close(fd)  # whoever reads from the program learns that it has closed them
