@@ -119,12 +119,35 @@ KINDS = {
 }
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests here share one event loop, since they share backends."""
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "only_for(when): leave out the parameters of which `when` is not true")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """All tests here share one event loop, since they share backends; what asks nothing of a backend is left out."""
     here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents and asyncio.iscoroutinefunction(getattr(item, "function", None)):
+    own = [item for item in items if here in item.path.parents]
+    for item in own:
+        if asyncio.iscoroutinefunction(getattr(item, "function", None)):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+    left_out = [item for item in own if not _applies(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _applies(item: pytest.Item) -> bool:
+    """Whether a test asks something that its backend claims: walls, sessions, or what its mark says."""
+    params = dict(getattr(getattr(item, "callspec", None), "params", {}))
+    if "kind" not in params:
+        return True
+    kind = params["kind"] = KINDS[params["kind"]]
+    names = getattr(item, "fixturenames", ())
+    return (
+        (kind.isolates or "isolating" not in names)
+        and (kind.sessions or "with_sessions" not in names)
+        and all(mark.kwargs["when"](**params) for mark in item.iter_markers("only_for"))
+    )
 
 
 @pytest.fixture(scope="session", params=list(KINDS))
@@ -170,16 +193,13 @@ async def sandbox(create: Create) -> Sandbox:
 
 
 @pytest.fixture
-def isolating(kind: Kind) -> None:
+def isolating() -> None:
     """For tests of walls: a backend that claims none is left out."""
-    if not kind.isolates:
-        pytest.skip(f"{kind.name} isolates nothing, and says so")
 
 
 @pytest.fixture
-def with_sessions(kind: Kind) -> None:
-    if not kind.sessions:
-        pytest.skip(f"{kind.name} has no sessions, and says so")
+def with_sessions() -> None:
+    """For tests of sessions: a backend that has none is left out."""
 
 
 @pytest.fixture

@@ -164,10 +164,8 @@ async def test_a_backend_that_is_closed(countable, kind):
             await each.close()
 
 
-async def test_a_supervisor_that_is_killed(countable, kind, create, backend):
+async def test_a_supervisor_that_is_killed(isolating, countable, create, backend):
     """From outside, as an administrator or the kernel may do it: an error in so many words, and no hang."""
-    if not kind.isolates:
-        pytest.skip(f"{kind.name} isolates nothing, and says so")
     sandbox = await create()
     await sandbox.write_file("here", b"")
     before = descendants()
@@ -251,10 +249,10 @@ def groups(number):
     return found
 
 
+# The other backends have tests of their own for this.
+@pytest.mark.only_for(when=lambda kind: kind.name.startswith("namespace"))
 def test_a_host_that_is_killed_leaves_nothing(kind, tmp_path):
     """Processes, control groups, mounts and temporary files are gone soon after."""
-    if not kind.name.startswith("namespace"):
-        pytest.skip("the other backends have tests of their own for this")
     draw = random.Random(3)
     uid_base = 1_900_000_000 + 10_000 * (os.getpid() % 1000)
     # A folder of its own for temporary files: other tests make some at the same time.
@@ -327,10 +325,10 @@ asyncio.run(main())
 """
 
 
+# The other backends take slots in the same way, or none.
+@pytest.mark.only_for(when=lambda kind: kind.name.startswith("namespace"))
 async def test_hosts_with_different_temporary_folders_keep_apart(kind, create, tmp_path):
     """What a slot owns is the machine's, wherever its holder keeps temporary files."""
-    if not kind.name.startswith("namespace"):
-        pytest.skip("the other backends take slots in the same way, or none")
     sandboxes = [await create() for _ in range(2)]
     for sandbox in sandboxes:
         await sandbox.write_file("mine", b"mine")

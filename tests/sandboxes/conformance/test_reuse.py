@@ -89,9 +89,8 @@ async def test_hundreds_of_programs_in_one_sandbox_leave_no_trace(kind, countabl
     await assert_not_more(before)
 
 
-async def test_the_slots_that_are_used_again_are_the_few_that_were_made(kind, countable, backend):
-    if not kind.warm:
-        pytest.skip(f"{kind.name} makes each sandbox anew")
+@pytest.mark.only_for(when=lambda kind: kind.warm)
+async def test_the_slots_that_are_used_again_are_the_few_that_were_made(countable, backend):
     await one(backend, 1)
     before = set(descendants())
     for number in range(10):
@@ -99,10 +98,9 @@ async def test_the_slots_that_are_used_again_are_the_few_that_were_made(kind, co
     assert set(descendants()) == before
 
 
-async def test_a_slot_is_not_used_again_after_a_broken_end(kind, countable, backend):
+@pytest.mark.only_for(when=lambda kind: kind.warm)
+async def test_a_slot_is_not_used_again_after_a_broken_end(countable, backend):
     """Whoever cannot be asked whether all is dead is not asked to make another sandbox."""
-    if not kind.warm:
-        pytest.skip(f"{kind.name} makes each sandbox anew")
     sandbox = await backend.create()
     await sandbox.write_file("x", b"")
     with pytest.raises(TimeoutError):
@@ -128,13 +126,11 @@ print("searched", len(found) > 5, "found", any(found))
 """
 
 
+# Programs of the other kinds are forks of their sandbox's supervisor, as docs/sandboxes.md says.
+@pytest.mark.only_for(when=lambda kind, same: kind.pristine or not same)
 @pytest.mark.parametrize("same", [True, False], ids=["same sandbox", "next sandbox"])
-async def test_no_program_holds_in_its_memory_what_another_was_given(kind, isolating, create, same):
+async def test_no_program_holds_in_its_memory_what_another_was_given(isolating, create, same):
     """However a program is made: what its supervisor has seen of others is not in its memory."""
-    if same and not kind.pristine:
-        pytest.skip(
-            f"programs of {kind.name} are forks of their sandbox's supervisor, as docs/sandboxes.md says"
-        )
     first = await create()
     secret = "-".join(["no-one-else", "sees-this"])
     await first.write_file("secret", secret.encode())
