@@ -178,9 +178,8 @@ def _serve(link: socket.socket, wall: Wall) -> None:
         if fd not in kept:
             os.closerange(fd, fd + 1)
     os.closerange(max(kept) + 1, 1 << 20)
-    _signal.pthread_sigmask(
-        _signal.SIG_BLOCK, [_signal.SIGINT]
-    )  # programs start with it, until they can take it
+    # Programs start with it held back, until they can take it.
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, [_signal.SIGINT])
     refused = 0  # the error with which the sandbox could not be joined
     while True:
         word, fds = passing.receive(link)
@@ -201,11 +200,13 @@ def _join(spaces: list[int]) -> int:
     try:
         for fd in spaces:
             kernel.setns(fd)
-            os.close(fd)
         kernel.unshare(kernel.CLONE_NEWNS)
         root.show_processes()
     except OSError as error:
         return error.errno or errno.EPERM
+    finally:
+        for fd in spaces:
+            os.close(fd)
     _count_from_one()
     return 0
 
