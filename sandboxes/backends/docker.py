@@ -41,6 +41,7 @@ class _Container:
         self._backend = backend
         self._slot = slot
         self._channel: AttachChannel | None = None
+        self._released = False
         self.name = name
 
     @property
@@ -55,7 +56,10 @@ class _Container:
         return self._channel
 
     async def release(self) -> None:
-        """End the container, and free its user id."""
+        """End the container, and free its user id. Safe to call twice."""
+        if self._released:
+            return
+        self._released = True
         if self._channel is not None:
             self._channel.close()
         try:
@@ -65,6 +69,8 @@ class _Container:
             self._slot.free()
 
     async def _ended_for_memory(self, since: float) -> bool:
+        if self._released:
+            return False
         try:
             return await self._backend.engine.call(lambda client: ended_for_memory(client, self.name, since))
         except SandboxError:  # no engine to ask: nobody knows why

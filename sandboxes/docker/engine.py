@@ -72,10 +72,7 @@ class Engine:
         Raises:
             SandboxUnavailable: there is no engine, or it refuses; the message says what would help.
         """
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, self.ask, ask)
-        except RuntimeError as error:
-            raise SandboxUnavailable(f"the connection to the container engine is closed: {error}") from error
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.ask, ask)
 
     def ask(self, ask: Callable[[Any], T]) -> T:
         """The same in the calling thread, which waits."""
