@@ -45,7 +45,7 @@ class Census:
     def take(cls) -> Census:
         """Count now."""
         return cls(
-            processes=sum(name.isdigit() for name in os.listdir("/proc")),
+            processes=sum(map(_is_process, os.listdir("/proc"))),
             descriptors=len(os.listdir("/proc/self/fd")),
             mounts=len(Path("/proc/self/mounts").read_text().splitlines()),
             groups=sum(1 for _ in Path("/sys/fs/cgroup").rglob("turngym-*")),
@@ -58,7 +58,10 @@ class Census:
 async def soak(
     backend: Backend, count: int, per_sandbox: int = 1, in_flight: int = 4
 ) -> tuple[Census, Census, float]:
-    """Census after a start of 200 programs, census after `count` more, and programs per second."""
+    """Census after a start, census after `count` programs more, and programs per second.
+
+    The start makes 200 sandboxes, after which slots, threads and idle connections are as many as they get.
+    """
 
     async def run() -> None:
         async with await backend.create() as sandbox:
@@ -78,7 +81,7 @@ async def soak(
 
         await asyncio.gather(*(worker() for _ in range(in_flight)))
 
-    await run_all(200)
+    await run_all(200 * per_sandbox)
     before = Census.take()
     began = perf_counter()
     await run_all(count)
@@ -96,8 +99,9 @@ def main() -> int:
     parser.add_argument("--soak", type=int, default=100_000)
     parser.add_argument("--docker-soak", type=int, default=10_000)
     options = parser.parse_args()
-    command = [sys.executable, "-m", "turngym", "sandbox", "bench", "--rounds", str(options.rounds)]
-    subprocess.run([*command, "--per-round", str(options.per_round)], check=True)
+    if options.rounds:
+        command = [sys.executable, "-m", "turngym", "sandbox", "bench", "--rounds", str(options.rounds)]
+        subprocess.run([*command, "--per-round", str(options.per_round)], check=True)
 
     grown = [
         asyncio.run(_soak_and_tell("namespace", options.soak, 1)),
@@ -128,6 +132,14 @@ async def _soak_and_tell(name: str, count: int, per_sandbox: int) -> bool:
     ]
     print("  nothing has grown" if not grown else f"  GROWN: {', '.join(grown)}")
     return bool(grown)
+
+
+def _is_process(name: str) -> bool:
+    """Whether a name in /proc is a process, and not the kernel's own: those come and go with its work."""
+    try:
+        return name.isdigit() and Path("/proc", name, "statm").read_text().split()[0] != "0"
+    except OSError:  # it has just ended
+        return False
 
 
 def _containers() -> int:

@@ -63,7 +63,8 @@ def add_disk(disk_mib: int, inodes: int, uid: int, gid: int) -> None:
     for path, mode in ((HOME, 0o755), (BOX + "/tmp", 0o1777), (BOX + "/shm", 0o1777)):
         os.mkdir(path)
         os.chown(path, uid, gid)
-        os.chmod(path, mode)
+        if mode != 0o755:  # which is what the umask leaves
+            os.chmod(path, mode)
 
 
 def _system(source: str, *, whole: bool) -> None:

@@ -54,6 +54,7 @@ class Wall:
         self.oom_fd = oom_fd
         self.files_as_user = files_as_user
         """True if the supervisor is root without capabilities over files: it takes the program's user for them."""
+        self._has_common_limits = False
 
     def spawn(self, start: Any, request: dict[str, Any], fds: list[int]) -> Tree:
         """A child that becomes a program.
@@ -78,15 +79,12 @@ class Wall:
     def lock_in(self, limits: dict[str, Any]) -> None:
         """In the child: take the limits and give up every privilege, for ever."""
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # a supervisor hides its /proc files, a program has its own
-        os.umask(0o022)
+        self.take_common_limits()
         memory = limits["memory_mib"] << 20
         seconds = max(1, -(-limits["cpu_ms"] // 1000))
-        _limit(resource.RLIMIT_CORE, 0)
         _limit(resource.RLIMIT_CPU, seconds, seconds + 1)
         _limit(resource.RLIMIT_FSIZE, limits["file_mib"] << 20)
         _limit(resource.RLIMIT_NOFILE, limits["open_files"])
-        _limit(resource.RLIMIT_MEMLOCK, 1 << 16)
-        _limit(resource.RLIMIT_MSGQUEUE, 1 << 18)
         if self.soft_memory:
             _limit(
                 resource.RLIMIT_AS, memory + (64 << 20)
@@ -108,6 +106,16 @@ class Wall:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         if self.filter:
             kernel.filter_syscalls(self.filter)
+
+    def take_common_limits(self) -> None:
+        """Take the limits that are the same for every program; whoever has taken them hands them on by fork."""
+        if self._has_common_limits:
+            return
+        self._has_common_limits = True
+        os.umask(0o022)
+        _limit(resource.RLIMIT_CORE, 0)
+        _limit(resource.RLIMIT_MEMLOCK, 1 << 16)
+        _limit(resource.RLIMIT_MSGQUEUE, 1 << 18)
 
     def end_all(self, keep: int = 0, timeout_s: float = 5.0) -> bool:
         """Kill every process but this one, and reap. False if some outlived the time.

@@ -178,6 +178,7 @@ def _serve(link: socket.socket, wall: Wall) -> None:
         if fd not in kept:
             os.closerange(fd, fd + 1)
     os.closerange(max(kept) + 1, 1 << 20)
+    wall.take_common_limits()
     # Programs start with it held back, until they can take it.
     _signal.pthread_sigmask(_signal.SIG_BLOCK, [_signal.SIGINT])
     refused = 0  # the error with which the sandbox could not be joined
