@@ -56,7 +56,7 @@ class Census:
 
 
 async def soak(
-    backend: Backend, count: int, per_sandbox: int = 1, in_flight: int = 4
+    backend: Backend, count: int, per_sandbox: int, in_flight: int
 ) -> tuple[Census, Census, float]:
     """Census after a start, census after `count` programs more, and programs per second.
 
@@ -104,19 +104,20 @@ def main() -> int:
         subprocess.run([*command, "--per-round", str(options.per_round)], check=True)
 
     grown = [
-        asyncio.run(_soak_and_tell("namespace", options.soak, 1)),
-        asyncio.run(_soak_and_tell("docker", options.docker_soak, 50)),
+        asyncio.run(_soak_and_tell("namespace", options.soak, per_sandbox=1, in_flight=4)),
+        # As many at once as the backend has threads, each of which keeps some idle connections to the engine.
+        asyncio.run(_soak_and_tell("docker", options.docker_soak, per_sandbox=50, in_flight=8)),
     ]
     return int(any(grown))
 
 
-async def _soak_and_tell(name: str, count: int, per_sandbox: int) -> bool:
+async def _soak_and_tell(name: str, count: int, *, per_sandbox: int, in_flight: int) -> bool:
     """True if something has grown."""
     if not count:
         return False
     backend = open_backend(name)
     try:
-        before, after, rate = await soak(backend, count, per_sandbox)
+        before, after, rate = await soak(backend, count, per_sandbox, in_flight)
     except SandboxUnavailable as error:
         print(f"\n{name}: {error}")
         return False
