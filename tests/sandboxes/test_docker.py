@@ -7,6 +7,7 @@ import asyncio
 import io
 import json
 import os
+import random
 import re
 import secrets
 import signal
@@ -400,6 +401,52 @@ def test_the_container_of_a_killed_owner_ends(engine: Engine) -> None:
     while engine.ask(lambda client: client.containers(all=True, filters={"label": f"{RUN}={run}"})):
         assert time.monotonic() < deadline, "the supervisor goes on without its host"
         time.sleep(0.1)
+
+
+BUSY = """
+import asyncio, sys
+from turngym.sandboxes.backends.docker import DockerBackend
+from turngym.sandboxes.docker.config import DockerConfig
+
+async def work(backend):
+    while True:
+        async with await backend.create() as sandbox:
+            await sandbox.write_file("x", b"1")
+            await sandbox.exec(["sleep", "0.1"])
+
+async def main():
+    backend = DockerBackend(DockerConfig(run_id=sys.argv[1]))
+    async with await backend.create(): print("begun", flush=True)
+    await asyncio.gather(work(backend), work(backend))
+
+asyncio.run(main())
+"""
+KILLS = int(os.environ.get("TURNGYM_TEST_KILLS", "3"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60 + 20 * KILLS)
+def test_an_owner_that_is_killed_leaves_nothing_that_the_reaper_does_not_find(engine: Engine) -> None:
+    """At any moment: while it creates, uses, and removes containers."""
+    draw = random.Random(5)
+    run = f"test-{secrets.token_hex(6)}"
+
+    def left() -> list[Any]:
+        return engine.ask(lambda client: client.containers(all=True, filters={"label": f"{RUN}={run}"}))
+
+    for number in range(KILLS):
+        with subprocess.Popen([sys.executable, "-c", BUSY, run], stdout=subprocess.PIPE) as owner:
+            assert owner.stdout is not None
+            assert owner.stdout.readline() == b"begun\n"
+            time.sleep(draw.uniform(0, 1.0))
+            owner.send_signal(signal.SIGKILL)
+        deadline = time.monotonic() + 15
+        quiet = 0
+        while quiet < 3:  # what the owner had asked for last may still come into being
+            reap()
+            quiet = 0 if left() else quiet + 1
+            assert time.monotonic() < deadline, f"after kill {number}: {left()}"
+            time.sleep(0.1)
 
 
 def test_the_reaper_takes_the_running_containers_of_the_dead_alone(engine: Engine) -> None:
