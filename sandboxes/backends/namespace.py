@@ -65,7 +65,6 @@ class _SlotLease:
         self.slot = slot
         self.keeper = keeper
         self.network = network
-        self._oom_kills = 0
 
     def begin(self, limits: Limits) -> None:
         """Set the slot's limits for the next sandbox.
@@ -76,13 +75,7 @@ class _SlotLease:
         group = self.slot.group
         if group is not None:
             group.prepare(limits, _OWN_PROCESSES)
-            self._oom_kills = group.oom_kills()
-            self.channel.ended_for_memory = self._ended_for_memory
-
-    async def _ended_for_memory(self, since: float) -> bool:
-        del since  # the kernel counts for each sandbox here
-        group = self.slot.group
-        return group is not None and group.oom_kills() > self._oom_kills
+            self.channel.oom_kills = group.oom_kills
 
     @property
     def channel(self) -> HostChannel:

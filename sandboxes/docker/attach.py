@@ -9,8 +9,9 @@ Source: Docker Engine API, "Attach to a container", stream format.
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 from turngym.sandboxes.host.channel import HostChannel
 from turngym.sandboxes.inside.wire import WireError
@@ -62,16 +63,31 @@ class Streams:
 
 
 class AttachChannel(HostChannel):
-    """A channel to the supervisor in a container (see `HostChannel`), over the attached connection."""
+    """A channel to the supervisor in a container.
+
+    Args:
+        link: the attached connection.
+        ended_for_memory: tells whether the container died for want of memory since a time, in seconds of the epoch.
+    """
 
     def __init__(self, link: socket.socket, ended_for_memory: Callable[[float], Awaitable[bool]]) -> None:
-        super().__init__(link, ended_for_memory)
+        super().__init__(link)
         self._streams = Streams()
+        self._ended_for_memory = ended_for_memory
+        self._asked_at = time.time()
 
     @property
     def log(self) -> str:
         """The end of what the supervisor had to say about itself."""
         return self._streams.log.decode("utf-8", "replace").strip()
+
+    async def send(self, *frames: Any) -> None:
+        """Write frames (see `HostChannel.send`)."""
+        self._asked_at = time.time()
+        await super().send(*frames)
+
+    async def _out_of_memory(self) -> bool:
+        return await self._ended_for_memory(self._asked_at)
 
     def _feed(self, data: bytes) -> None:
         super()._feed(self._streams.feed(data))

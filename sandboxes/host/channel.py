@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from turngym.sandboxes.errors import SandboxLost
@@ -25,17 +24,14 @@ class HostChannel:
 
     Args:
         link: a connected stream socket; the channel owns it.
-        ended_for_memory: tells whether the kernel has ended somebody in the sandbox for want of memory, since a
-            time in seconds of the epoch; None where nobody can tell.
     """
 
-    def __init__(
-        self, link: socket.socket, ended_for_memory: Callable[[float], Awaitable[bool]] | None = None
-    ) -> None:
+    def __init__(self, link: socket.socket) -> None:
         link.setblocking(False)
         self._link = link
-        self.ended_for_memory = ended_for_memory
-        self._asked_at = time.time()
+        self.oom_kills: Callable[[], int] | None = None
+        """How many processes of the sandbox the kernel has ended for want of memory; None where nobody counts."""
+        self._oom_kills = 0
         self._buffer = bytearray()
         self._users = 0
         self.closed = False
@@ -47,7 +43,7 @@ class HostChannel:
         Raises:
             SandboxLost: the other end is gone, or does not read.
         """
-        self._asked_at = time.time()
+        self._oom_kills = 0 if self.oom_kills is None else self.oom_kills()
         try:
             await self._write(b"".join(pack_frame(frame) for frame in frames))
         except SandboxLost as error:
@@ -66,11 +62,15 @@ class HostChannel:
 
     async def _explained(self, error: SandboxLost) -> SandboxLost:
         """The error, as one of memory if that is the reason."""
-        if self.ended_for_memory is None or not await self.ended_for_memory(self._asked_at):
+        if not await self._out_of_memory():
             return error
         return EndedForMemory(
             "the sandbox is gone: the kernel ended its first process for want of memory: raise memory_mib"
         )
+
+    async def _out_of_memory(self) -> bool:
+        """Whether the kernel has ended somebody for want of memory since the last request."""
+        return self.oom_kills is not None and self.oom_kills() > self._oom_kills
 
     async def _write(self, data: bytes) -> None:
         try:

@@ -72,9 +72,8 @@ class Child:
     def signal(self, number: int) -> None:
         """Send the first process a signal, unless it has ended."""
         try:
-            _signal.pidfd_send_signal(
-                self.fd, number
-            )  # whoever ends all may have reaped it: no number is safe
+            # Not by its number: whoever ends everything may have reaped it.
+            _signal.pidfd_send_signal(self.fd, number)
         except ProcessLookupError:
             pass
 
