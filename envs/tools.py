@@ -28,11 +28,13 @@ from pydantic_core import to_json
 from turngym.envs.errors import ContractError, EnvError
 from turngym.envs.messages import FunctionSpec, Message, ToolCall, ToolSpec
 from turngym.envs.tool_schema import arguments_of, usage
+from turngym.sandboxes.errors import FileError, SandboxError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _MARK = "__turngym_tool__"
 _LONGEST_ERROR = 500
+_BROKE = (EnvError, SandboxError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,8 @@ class Toolbox:
         tools.
 
         Raises:
-            EnvError: the tool raised one (an infrastructure failure); other exceptions are told to the model.
+            EnvError, SandboxError: the tool raised one: something under it broke. Other exceptions, and a
+                FileError of the sandbox (a path that the model chose), are told to the model.
         """
         name = call.function.name
         one = self._tools.get(name)
@@ -167,9 +170,9 @@ class Toolbox:
             if one.is_async:
                 result = await result
             content = result if type(result) is str else _text(result)
-        except EnvError:
-            raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 (news for the model, not for the runner)
+            if isinstance(error, _BROKE) and not isinstance(error, FileError):
+                raise
             return self._reply(call, f"Error: {name} failed: {_one_line(error)}"), False
         return self._reply(call, content), True
 

@@ -53,6 +53,21 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
         raise
 
 
+async def hop(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine on the background loop and await it, from whichever loop the caller is on.
+
+    If the caller is cancelled, so is the coroutine.
+    """
+    if threading.get_ident() == _background.thread_id:
+        return await coroutine
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, _background.loop()))
+
+
+def submit(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """Start a coroutine on the background loop and do not wait for it."""
+    asyncio.run_coroutine_threadsafe(coroutine, _background.loop())
+
+
 class _Background:
     """The thread and its loop, started on first use."""
 

@@ -15,6 +15,8 @@ Misuse (ValueError)              what was asked for cannot be
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import ValidationError
 
 
@@ -36,6 +38,9 @@ def first_complaint(error: ValidationError) -> str:
 
 class SandboxError(RuntimeError):
     """The sandbox failed, not the program in it."""
+
+    outcome_cause: ClassVar[str] = "sandbox"
+    """Who is to blame for an episode that ends with it; it is retried, and never scored."""
 
 
 class SandboxUnavailable(SandboxError):

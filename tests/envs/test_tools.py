@@ -12,6 +12,7 @@ from turngym.envs.errors import ContractError, InfrastructureError
 from turngym.envs.messages import FunctionCall
 from turngym.envs.tools import Tool, Toolbox, class_tools
 from turngym.sandboxes.async_bridge import run, run_inline
+from turngym.sandboxes.errors import FileError, SandboxLost
 
 
 @tool
@@ -219,3 +220,16 @@ def test_class_tools_follow_inheritance():
     assert [one.spec.name for one in tools] == ["first", "third", "fourth"]
     assert [one.takes_env for one in tools] == [True, False, True]
     assert run_inline(Toolbox(tools).answer(Sub(), ToolCall.of("first", "{}")))[0].text == "11"
+
+
+async def test_a_broken_sandbox_is_no_news_for_the_model_but_a_bad_path_is():
+    @tool
+    def use(what: str) -> str:
+        """Fail in some way."""
+        raise {"lost": SandboxLost, "path": FileError}[what](what)
+
+    box = Toolbox([Tool.of(use)])
+    answer, in_order = await box.answer(None, ToolCall.of("use", {"what": "path"}))
+    assert not in_order and "path" in answer.text
+    with pytest.raises(SandboxLost):
+        await box.answer(None, ToolCall.of("use", {"what": "lost"}))
