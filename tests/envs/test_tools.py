@@ -230,6 +230,7 @@ async def test_a_broken_sandbox_is_no_news_for_the_model_but_a_bad_path_is():
 
     box = Toolbox([Tool.of(use)])
     answer, in_order = await box.answer(None, ToolCall.of("use", {"what": "path"}))
-    assert not in_order and "path" in answer.text
+    assert not in_order
+    assert "path" in answer.text
     with pytest.raises(SandboxLost):
         await box.answer(None, ToolCall.of("use", {"what": "lost"}))
