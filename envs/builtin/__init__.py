@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from turngym.envs.registry import register
 
+register("turngym/BFCLMultiTurn-v0", "turngym.envs.builtin.bfcl.environment:BFCLMultiTurn", extras=("bfcl",))
 register("turngym/Calculator-v0", "turngym.envs.builtin.calculator:Calculator")
 register("turngym/GuessNumber-v0", "turngym.envs.builtin.guess_number:GuessNumber")

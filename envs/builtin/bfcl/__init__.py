@@ -1,0 +1,1 @@
+"""The multi-turn function-calling benchmark of Berkeley (BFCL v4), read from the installed package `bfcl-eval`."""
