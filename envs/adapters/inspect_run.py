@@ -69,7 +69,7 @@ class Ended:
     """By name, in the order of the task's scorers."""
 
 
-class _Agent(ModelAPI):
+class _Agent(ModelAPI):  # type: ignore[misc] (its library is read without types)
     """A "model" whose answers come from outside; one per sample."""
 
     def __init__(self, model_name: str, config: GenerateConfig = GenerateConfig(), **_: Any) -> None:  # noqa: B008
@@ -98,7 +98,7 @@ class _Agent(ModelAPI):
         return _MANY
 
 
-@modelapi(name="turngym")
+@modelapi(name="turngym")  # type: ignore[untyped-decorator]
 def _turngym() -> type[ModelAPI]:
     return _Agent
 
