@@ -69,7 +69,7 @@ class Ended:
     """By name, in the order of the task's scorers."""
 
 
-class _Agent(ModelAPI):  # type: ignore[misc] (its library is read without types)
+class _Agent(ModelAPI):  # type: ignore[misc]
     """A "model" whose answers come from outside; one per sample."""
 
     def __init__(self, model_name: str, config: GenerateConfig = GenerateConfig(), **_: Any) -> None:  # noqa: B008
