@@ -89,10 +89,12 @@ class Probe:
         """A reference policy of the environment."""
         return reference_policy(self.env_id, name)
 
-    def play(self, env: Env, policy: ReferencePolicy, task: Task, *, most: int = MOST_TURNS) -> Played:
-        """An episode of a policy on a task, with this probe's seed."""
-        rng = np.random.default_rng(self.seed)
-        opening = env.reset(seed=self.seed, options={"task": task})
+    def play(
+        self, env: Env, policy: ReferencePolicy, task: Task, *, most: int = MOST_TURNS, number: int = 0
+    ) -> Played:
+        """An episode of a policy on a task, with this probe's seed, or the one `number` after it."""
+        rng = np.random.default_rng(self.seed + number)
+        opening = env.reset(seed=self.seed + number, options={"task": task})
         actions: list[Message] = []
         results: list[StepResult] = []
         while len(results) < most and not (results and (results[-1][2] or results[-1][3])):
