@@ -93,7 +93,7 @@ class Probe:
         self, env: Env, policy: ReferencePolicy, task: Task, *, most: int = MOST_TURNS, number: int = 0
     ) -> Played:
         """An episode of a policy on a task, with this probe's seed, or the one `number` after it."""
-        rng = np.random.default_rng(self.seed + number)
+        rng = np.random.default_rng([self.seed + number, 1])  # not the stream that the environment draws from
         opening = env.reset(seed=self.seed + number, options={"task": task})
         actions: list[Message] = []
         results: list[StepResult] = []
