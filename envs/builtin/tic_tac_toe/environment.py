@@ -135,16 +135,21 @@ def _read(text: str) -> int | None:
 
 @functools.cache
 def _task_set(most_marks: int) -> ListTasks:
+    """A hash also decides the order, so that the first tasks are as mixed as all of them."""
     splits: dict[str, list[Task]] = {"train": [], "test": []}
-    for board in positions(most_marks):
+    for board in sorted(positions(most_marks), key=_digest):
         if value(board) >= 0:
             splits[_split_of(board) if most_marks > 0 else "train"].append(_task(board))
     return ListTasks(**{split: tasks for split, tasks in splits.items() if tasks})
 
 
 def _split_of(board: str) -> str:
-    digest = hashlib.sha256(canonical(board).encode()).digest()
-    return "test" if int.from_bytes(digest[:8], "big") / 2**64 < TEST_SHARE else "train"
+    place = int.from_bytes(_digest(canonical(board))[:8], "big") / 2**64
+    return "test" if place < TEST_SHARE else "train"
+
+
+def _digest(board: str) -> bytes:
+    return hashlib.sha256(board.encode()).digest()
 
 
 def _task(board: str) -> Task:
