@@ -24,3 +24,4 @@ register(
 register("turngym/Calculator-v0", "turngym.envs.builtin.calculator:Calculator")
 register("turngym/GuessNumber-v0", "turngym.envs.builtin.guess_number:GuessNumber")
 register("turngym/TicTacToe-v0", "turngym.envs.builtin.tic_tac_toe.environment:TicTacToe")
+register("turngym/Wordle-v0", "turngym.envs.builtin.wordle.environment:Wordle")
