@@ -163,7 +163,7 @@ class Toolbox:
             return self._reply(call, self._misaddressed(call)), False
         try:
             arguments = _read(one.read, call.function.arguments)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # json's own reader recurses
             return self._reply(call, f"Error: {_complaint(error)} Right: {one.usage}"), False
         try:
             result = one.function(env, **arguments) if one.takes_env else one.function(**arguments)
@@ -225,8 +225,10 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number.")
 
 
-def _complaint(error: ValueError) -> str:
+def _complaint(error: ValueError | RecursionError) -> str:
     """What was wrong with the arguments, in the model's terms."""
+    if isinstance(error, RecursionError):
+        return "the arguments are nested too deeply."
     if not isinstance(error, ValidationError):
         return f"the arguments are not valid JSON: {_one_line(error)}"
     parts = []
