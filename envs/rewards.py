@@ -13,7 +13,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args, overload
+from typing import Any, Literal, NoReturn, TypeVar, get_args, overload
 
 from turngym.envs.errors import ContractError, EnvError, GradingError, InvalidReward
 
@@ -143,6 +143,15 @@ class Reward:
             name, float(options.weight), (float(low), float(high)), options.when, options.group,
             function, tuple(needs), takes_env, inspect.iscoroutinefunction(function),
         )  # fmt: skip
+
+    def __deepcopy__(self, memo: object) -> Reward:
+        return self  # nothing in it changes
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"the reward {self.name!r} holds code and is not pickled: send the environment's id and arguments, "
+            "and make it again"
+        )
 
     async def value(self, env: Any) -> float:
         """Grade the environment's episode as it stands. Waits only for async functions.

@@ -100,6 +100,19 @@ class ToolEnv(Env):
             cls._own = Toolbox(class_tools(cls)), Rewards(class_rewards(cls))
         return cls._own
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickling: tools and rewards that the class declares are found there again."""
+        own = self._declared()
+        return {
+            key: value
+            for key, value in self.__dict__.items()
+            if not any(value is declared for declared in own)
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        toolbox, rewards = self._declared()
+        self.__dict__.update({"toolbox": toolbox, "rewards": rewards} | state)
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> ResetResult:
         """The task's prompt, after the system prompt if there is one."""
         prompt, info = super().reset(seed=seed, options=options)

@@ -20,7 +20,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import Any, NoReturn, TypeVar, overload
 
 from pydantic import ValidationError
 from pydantic_core import to_json
@@ -118,6 +118,15 @@ class Tool:
     def usage(self) -> str:
         """How a right call looks, in one line."""
         return usage(self.spec.name, self.spec.function.parameters)
+
+    def __deepcopy__(self, memo: object) -> Tool:
+        return self  # nothing in it changes
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"the tool {self.spec.name!r} holds code and is not pickled: send the environment's id and arguments, "
+            "and make it again"
+        )
 
 
 class Toolbox:
