@@ -17,14 +17,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from turngym.envs.env import Env, ResetResult, StepResult
 from turngym.envs.errors import ContractError
 from turngym.envs.messages import Message, system
 from turngym.envs.rewards import Reward, Rewards, class_rewards
 from turngym.envs.tasks import TaskSet
+from turngym.envs.tool_classes import fresh, tools_of
 from turngym.envs.tools import Tool, Toolbox, class_tools
+
+Kind = TypeVar("Kind")
 
 
 class ToolEnv(Env):
@@ -34,6 +37,8 @@ class ToolEnv(Env):
         tasks: default: the class's own.
         split: default "train".
         tools: more tools, as functions.
+        tool_classes: more classes whose methods are tools, beside those of the class attribute. Each episode
+            has fresh objects of them; a fork copies them.
         rewards: more rewards, as functions.
         system_prompt: instead of the class's.
         max_turns: instead of the class's. At the last turn the calls are still answered, then the episode
@@ -54,6 +59,8 @@ class ToolEnv(Env):
     """A first message for every task of this environment."""
     state: Any = None
     """Whatever your reset puts here for an episode (None before it runs); rewards get it by naming it."""
+    tool_classes: tuple[type, ...] = ()
+    """Classes whose methods are tools; each episode has fresh objects of them (`tool_object`)."""
     answer: str = ""
     """Text of the final message, once there is one."""
     _own: ClassVar[tuple[Toolbox, Rewards]]
@@ -66,6 +73,7 @@ class ToolEnv(Env):
         tasks: TaskSet | None = None,
         split: str | None = None,
         tools: Iterable[Callable[..., Any]] = (),
+        tool_classes: Iterable[type] = (),
         rewards: Iterable[Callable[..., Any]] = (),
         system_prompt: str | None = None,
         max_turns: int | None = None,
@@ -73,6 +81,9 @@ class ToolEnv(Env):
     ) -> None:
         own_tools, own_rewards = self._declared()
         added = [Tool.of(function) for function in tools]
+        if more := tuple(tool_classes):
+            added += [one for cls in more for one in tools_of(cls)]
+            self.tool_classes = (*self.tool_classes, *more)
         box = Toolbox([*own_tools, *added]) if added else own_tools
         self.toolbox = box if only_tools is None else box.only(only_tools)
         """The tools."""
@@ -97,7 +108,8 @@ class ToolEnv(Env):
     def _declared(cls) -> tuple[Toolbox, Rewards]:
         """What the class itself declares; made once, since a schema takes a millisecond."""
         if "_own" not in cls.__dict__:
-            cls._own = Toolbox(class_tools(cls)), Rewards(class_rewards(cls))
+            of_classes = [one for kind in cls.tool_classes for one in tools_of(kind)]
+            cls._own = Toolbox([*class_tools(cls), *of_classes]), Rewards(class_rewards(cls))
         return cls._own
 
     def __getstate__(self) -> dict[str, Any]:
@@ -123,6 +135,16 @@ class ToolEnv(Env):
         self.answer, self.state = "", None
         self.turns = self.calls = self.errors = 0
         self._turn_metrics: dict[str, float] = {}
+        self._objects = {kind: fresh(kind, self) for kind in self.tool_classes}
+
+    def tool_object(self, kind: type[Kind]) -> Kind:
+        """This episode's object of a tool class, with its state: for rewards, and for tools that work together.
+
+        Raises:
+            KeyError: it is no tool class of this environment.
+        """
+        found: Kind = self._objects[kind]
+        return found
 
     async def astep(self, action: Message) -> StepResult:
         """Answer the calls of a message, every one and in order; or take it as the answer and grade it."""

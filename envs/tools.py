@@ -15,6 +15,7 @@ A wrong call never raises: the answer says what was wrong and what a right call 
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import inspect
 import json
@@ -108,11 +109,17 @@ class Tool:
             ContractError: a parameter has no type, an unusable one, or no name by which a model could pass
                 it.
         """
+        if isinstance(function, type):
+            raise ContractError(f"{function.__name__} is a class: pass it as tool_classes=[…]")
         options: ToolOptions = getattr(function, _MARK, ToolOptions())
         name = options.name or function.__name__
         description, parameters, read = arguments_of(function, skip_first=takes_env, strict=options.strict)
         spec = FunctionSpec(name=name, description=options.description or description, parameters=parameters)
         return cls(ToolSpec(function=spec), function, read, takes_env, inspect.iscoroutinefunction(function))
+
+    def calling(self, function: Callable[..., Any]) -> Tool:
+        """The same tool done by another function, which takes the environment first."""
+        return dataclasses.replace(self, function=function, takes_env=True)
 
     @property
     def usage(self) -> str:
@@ -206,13 +213,18 @@ class Toolbox:
         return f"Error: there is no tool {call.name[:100]!r}.{hint} {right}"
 
 
+def is_tool(function: object) -> bool:
+    """True if it was marked with `@tool`."""
+    return hasattr(function, _MARK)
+
+
 def class_tools(cls: type) -> list[Tool]:
     """The tools that a class and its bases mark, in order of definition; an override keeps its place."""
     found: dict[str, Tool] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():
             function = value.__func__ if isinstance(value, staticmethod) else value
-            if hasattr(function, _MARK):
+            if is_tool(function):
                 found[name] = Tool.of(function, takes_env=not isinstance(value, staticmethod))
             elif name in found:
                 del found[name]  # overridden by something that is no tool
