@@ -123,6 +123,7 @@ class Coding(Env):
 
     kind: ClassVar[str] = "code"
     reward_range = (0.0, 1.0)
+    answer_formats = (r"(?:.*\n)?```\w*\n(?P<answer>.*)\n```(?:\n.*)?",)
     policies: ClassVar = {"expert": expert, "random": random_submission}
 
     def __init__(
