@@ -1,7 +1,7 @@
 """Tool-use environments: tools, tasks and rewards are all that an author writes.
 
 An assistant message with tool calls is answered with their results; one without is the final answer, which is
-graded.
+graded, unless the environment has somebody who replies (`hear`).
 
     class Capitals(ToolEnv):
         tasks = questions(train={"Capital of France?": "Paris"}, test={"Capital of Peru?": "Lima"})
@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
-from turngym.envs.env import Env, ResetResult, StepResult
+from turngym.envs.env import Env, Observation, ResetResult, StepResult
 from turngym.envs.errors import ContractError
 from turngym.envs.messages import Message, system
 from turngym.envs.rewards import Reward, Rewards, class_rewards
@@ -55,7 +55,9 @@ class ToolEnv(Env):
     state: Any = None
     """Whatever your reset puts here for an episode (None before it runs); rewards get it by naming it."""
     answer: str = ""
-    """Text of the final message, once there is one."""
+    """Text of the last message without calls, once there is one."""
+    hear_waits: bool = True
+    """Whether `hear`, where overridden, really waits (for a model, say); False spares it the event loop."""
     _own: ClassVar[tuple[Toolbox, Rewards]]
     action: Message
     """The last assistant message."""
@@ -90,7 +92,8 @@ class ToolEnv(Env):
         self.tools = self.toolbox.specs
         self.reward_range = self.rewards.total_range(self.max_turns)
         super().__init__(tasks=tasks, split=split)
-        if not (self.toolbox.is_async or self.rewards.is_async):
+        hearing_waits = self.hear_waits and type(self).hear is not ToolEnv.hear
+        if not (self.toolbox.is_async or self.rewards.is_async or hearing_waits):
             self._inline_owner = ToolEnv
 
     @classmethod
@@ -115,19 +118,25 @@ class ToolEnv(Env):
         """Answer the calls of a message, every one and in order; or take it as the answer and grade it."""
         self.action = action
         self.turns += 1
-        observation: list[Message] = []
-        for call in action.tool_calls:
-            result, in_order = await self.toolbox.answer(self, call)
-            observation.append(result)
-            self.calls += 1
-            self.errors += not in_order
-        if not action.tool_calls:
+        observation: tuple[Message, ...] = ()
+        over = self.max_turns is not None and self.turns >= self.max_turns
+        if action.tool_calls:
+            answers = []
+            for call in action.tool_calls:
+                result, in_order = await self.toolbox.answer(self, call)
+                answers.append(result)
+                self.calls += 1
+                self.errors += not in_order
+            observation = tuple(answers)
+        else:
             self.answer = action.text
-        elif self.max_turns is None or self.turns < self.max_turns:
+            observation, is_last = await self.hear(action)
+            over = over or is_last
+        if not over:
             if not self.rewards.turn:
-                return tuple(observation), 0.0, False, False, {}
+                return observation, 0.0, False, False, {}
             paid, components = await self._grade(self.rewards.turn, self._turn_metrics)
-            return tuple(observation), paid, False, False, {"reward_components": components}
+            return observation, paid, False, False, {"reward_components": components}
         paid, components = await self._grade(self.rewards.turn, self._turn_metrics)
         metrics = dict(self._turn_metrics)
         end_paid, end_components = await self._grade(self.rewards.end, metrics)
@@ -136,7 +145,14 @@ class ToolEnv(Env):
         if low < high:  # else the end says nothing about success
             metrics.setdefault("success", end_components.get("success", float(math.isclose(end_paid, high))))
         info = {"reward_components": components | end_components, "metrics": metrics | counts}
-        return tuple(observation), paid + end_paid, True, False, info
+        return observation, paid + end_paid, True, False, info
+
+    async def hear(self, action: Message) -> tuple[Observation, bool]:  # noqa: ARG002 (what authors override)
+        """What comes of a message without calls: new messages, and True if it ends the episode.
+
+        Here it is the final answer. Where somebody speaks with the agent, override this to let them reply.
+        """
+        return (), True
 
     async def _grade(
         self, rewards: Iterable[Reward], metrics: dict[str, float]
