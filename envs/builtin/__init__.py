@@ -7,3 +7,4 @@ from turngym.envs.registry import register
 register("turngym/BFCLMultiTurn-v0", "turngym.envs.builtin.bfcl.environment:BFCLMultiTurn", extras=("bfcl",))
 register("turngym/Calculator-v0", "turngym.envs.builtin.calculator:Calculator")
 register("turngym/GuessNumber-v0", "turngym.envs.builtin.guess_number:GuessNumber")
+register("turngym/Retail-v0", "turngym.envs.builtin.retail.environment:Retail")
