@@ -12,7 +12,10 @@ from turngym.envs.completer import Completer
 from turngym.envs.errors import EnvError, InfrastructureError
 from turngym.envs.messages import Message, assistant, system, user
 
-_DOUBT = r"|\bidentif|\bidentity\b|\bverif|\baccount details|(?:not|n't|n’t) match|\bdouble.?check|\bour records\b|\bno account\b"
+_DOUBT = (
+    r"|\bidentif|\bidentity\b|\bverif|\baccount details|(?:not|n't|n’t) match|\bdouble.?check|\bour records\b"
+    r"|\bno account\b"
+)
 TOPICS: Final[Mapping[str, re.Pattern[str]]] = {
     topic: re.compile(pattern, re.I)
     for topic, pattern in {
@@ -20,8 +23,8 @@ TOPICS: Final[Mapping[str, re.Pattern[str]]] = {
         "email": rf"\be-?mail{_DOUBT}",
         "postcode": rf"\bpost(?:al)? ?code|\bzip\b{_DOUBT}",
         "order": r"\border (?:number|id|no\b)|\bwhich order\b|\bnumber of (?:the|your) order\b",
-        "condition": r"\bcondition\b|\bstate\b|\b(?:un)?opened\b|\bpackag|\bsealed\b|\bused\b|\bdefect|\bdamag|\bbroken\b"
-        r"|\bwrong with\b|\breason\b",
+        "condition": r"\bcondition\b|\bstate\b|\b(?:un)?opened\b|\bpackag|\bsealed\b|\bused\b|\bdefect|\bdamag"
+        r"|\bbroken\b|\bwrong with\b|\breason\b",
         "variant": r"\bvariant|\bcolou?r|\bsize\b|\bmaterial\b|\binstead\b|\bexchange\w* (?:it )?(?:for|with|to)\b"
         r"|\bwhich (?:one|product)",
         "address": r"(?<!mail )\baddress\b|\bstreet\b|\bwhere\b",
@@ -163,8 +166,8 @@ class ScriptedCustomer:
 
 
 _ROLE: Final = """\
-You play a customer who talks with the service desk of a shop. Write only what the customer says, one or two sentences at a \
-time, and never anything that is not below. Your first message has been said already.
+You play a customer who talks with the service desk of a shop. Write only what the customer says, one or two \
+sentences at a time, and never anything that is not below. Your first message has been said already.
 - Your name is {name}. Give your email address and your postcode only when asked: {identity}
 - You have {count}, one after the other; bring up the next only when the one before is done or refused for good.
 {requests}

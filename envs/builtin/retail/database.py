@@ -1,7 +1,7 @@
 """The shop's database: one SQLite database in memory per episode, copied with it.
 
-Money is in cents, dates are ISO texts, and no table numbers its rows by itself, so that two databases with the same rows
-are the same whatever the order in which they came.
+Money is in cents, dates are ISO texts, and no table numbers its rows by itself, so that two databases with the same
+rows are the same whatever the order in which they came.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "exchanges": ("order_id", "item_id", "old_sku", "new_sku", "difference"),
     "cancellations": ("order_id", "cancelled_on"),
 }
-"""Columns by table. An address belongs to a customer (the account's) or to an order; a refund without an item is that of
-a whole order."""
+"""Columns by table. An address belongs to a customer (the account's) or to an order; a refund without an item is that
+of a whole order."""
 _KEYED: Final = (
     "customers",
     "addresses",

@@ -6,11 +6,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from turngym.envs.builtin.retail import operations, policy
+from turngym.envs.builtin.retail import changes, lookups, policy
 from turngym.envs.builtin.retail.conduct import Conduct
 from turngym.envs.builtin.retail.customer import ScriptedCustomer, played_reply
 from turngym.envs.builtin.retail.database import Database
-from turngym.envs.builtin.retail.players import expert, random_clerk
+from turngym.envs.builtin.retail.expert import expert
+from turngym.envs.builtin.retail.random_clerk import random_clerk
 from turngym.envs.builtin.retail.scenario import Answer, Scenario
 from turngym.envs.builtin.retail.tasks import DIFFICULTIES, Difficulty, task_set
 from turngym.envs.completer import Completer
@@ -96,42 +97,42 @@ class Retail(ToolEnv):
         return (user(text),), over
 
     @tool
-    def find_customer(self, email: Text) -> operations.Data:
+    def find_customer(self, email: Text) -> lookups.Data:
         """Find the account of an email address.
 
         Args:
             email: as the customer says it.
         """
         self.conduct.seeks(email)
-        found = operations.find_customer(self.database, email)
+        found = lookups.find_customer(self.database, email)
         self.conduct.finds(found["customer_id"])
         return found
 
     @tool
-    def list_orders(self, customer_id: Text) -> list[operations.Data]:
+    def list_orders(self, customer_id: Text) -> list[lookups.Data]:
         """List the orders of a customer with their products."""
-        return operations.list_orders(self.database, customer_id)
+        return lookups.list_orders(self.database, customer_id)
 
     @tool
-    def get_order(self, order_id: Text) -> operations.Data:
+    def get_order(self, order_id: Text) -> lookups.Data:
         """Show an order with its items, dates, address and payment."""
-        found = operations.get_order(self.database, order_id)
+        found = lookups.get_order(self.database, order_id)
         self.conduct.sees(order_id)
         return found
 
     @tool
-    def find_product(self, product: Text) -> list[operations.Data]:
+    def find_product(self, product: Text) -> list[lookups.Data]:
         """List the variants of a product with prices and stock.
 
         Args:
             product: its name, such as "desk lamp".
         """
-        return operations.find_product(self.database, product)
+        return lookups.find_product(self.database, product)
 
     @tool
     def cancel_order(self, order_id: Text) -> str:
         """Cancel a pending order and pay everything back."""
-        amount = operations.cancel_order(self.database, order_id, self.task.metadata["today"])
+        amount = changes.cancel_order(self.database, order_id, self.task.metadata["today"])
         self._changed(order_id, amount)
         return f"Order {order_id} is cancelled; ${amount / 100:.2f} paid back."
 
@@ -151,8 +152,8 @@ class Retail(ToolEnv):
             amount: to pay, in dollars.
             method_id: the payment method that the money goes to.
         """
-        in_cents = operations.cents(amount)
-        operations.refund_item(self.database, order_id, item_id, in_cents, method_id)
+        in_cents = changes.cents(amount)
+        changes.refund_item(self.database, order_id, item_id, in_cents, method_id)
         self._changed(order_id, in_cents)
         return f"Item {item_id} is taken back; ${in_cents / 100:.2f} paid to {method_id}."
 
@@ -165,7 +166,7 @@ class Retail(ToolEnv):
             item_id: the item.
             new_sku: the article that the customer gets.
         """
-        difference = operations.exchange_item(self.database, order_id, item_id, new_sku)
+        difference = changes.exchange_item(self.database, order_id, item_id, new_sku)
         self._changed(order_id, abs(difference))
         who = "The customer paid" if difference > 0 else "The customer got back"
         return f"Item {item_id} is exchanged for {new_sku}. {who} ${abs(difference) / 100:.2f}."
@@ -173,21 +174,21 @@ class Retail(ToolEnv):
     @tool
     def change_order_address(self, order_id: Text, street: Line, city: Line, postcode: Line) -> str:
         """Send a pending order to another address."""
-        operations.change_order_address(self.database, order_id, street, city, postcode)
+        changes.change_order_address(self.database, order_id, street, city, postcode)
         self._changed(order_id)
         return f"Order {order_id} goes to the new address."
 
     @tool
     def change_account_address(self, customer_id: Text, street: Line, city: Line, postcode: Line) -> str:
         """Change the address of a customer's account. Orders keep theirs."""
-        operations.change_account_address(self.database, customer_id, street, city, postcode)
+        changes.change_account_address(self.database, customer_id, street, city, postcode)
         self.conduct.changes(customer_id, postcode.strip(), order_id=None)
         return f"Account {customer_id} has the new address."
 
     @tool
     def change_payment(self, order_id: Text, method_id: Text) -> str:
         """Pay a pending order with another payment method of the customer's."""
-        operations.change_payment(self.database, order_id, method_id)
+        changes.change_payment(self.database, order_id, method_id)
         self._changed(order_id)
         return f"Order {order_id} is paid with {method_id}."
 
@@ -212,7 +213,7 @@ class Retail(ToolEnv):
         return float(not self.conduct.faults)
 
     def _changed(self, order_id: str, amount: int | None = None) -> None:
-        owner = operations.owner_of(self.database, order_id)
+        owner = lookups.owner_of(self.database, order_id)
         self.conduct.changes(owner, order_id, order_id=order_id, amount=amount)
 
     def _is_told(self, task: Task) -> bool:
@@ -223,7 +224,7 @@ class Retail(ToolEnv):
             right = Database.of(task.metadata["rows"])
             for answer in self._answers(task):
                 for change in answer.changes:
-                    operations.apply(right, change.name, change.arguments, task.metadata["today"])
+                    changes.apply(right, change.name, change.arguments, task.metadata["today"])
             self._same = self.database.contents() == right.contents()
         return self._same
 

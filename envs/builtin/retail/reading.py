@@ -22,9 +22,9 @@ _YES = re.compile(
     re.I,
 )
 _ASKS_FOR_CONSENT = re.compile(
-    r"\b(?:confirm\w*|proceed|go ahead|(?:shall|should|may) (?:i|we)|do you (?:agree|want (?:me|us))|would you like (?:me|us)"
-    r"|is (?:that|this|it) (?:ok|okay|right|all right|alright|correct|fine)|are you (?:ok|okay|sure)|agree|yes"
-    r"|your (?:ok|okay|consent|approval))\b",
+    r"\b(?:confirm\w*|proceed|go ahead|(?:shall|should|may) (?:i|we)|do you (?:agree|want (?:me|us))"
+    r"|would you like (?:me|us)|is (?:that|this|it) (?:ok|okay|right|all right|alright|correct|fine)"
+    r"|are you (?:ok|okay|sure)|agree|yes|your (?:ok|okay|consent|approval))\b",
     re.I,
 )
 _CLOSING_QUESTION = re.compile(

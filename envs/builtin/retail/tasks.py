@@ -100,7 +100,7 @@ def _asked(world: World, plans: list[Plan], *, changes_mind: bool) -> list[tuple
 
 
 def _identity(world: World, *, doubtful: bool) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-    """Email addresses and postcodes that the customer gives at the first and second time, and whether the last match."""
+    """Email addresses and postcodes that the customer gives, first and when asked again; whether the last match."""
     account, dice = world.customer, world.dice
     email, postcode = account.email, account.address.postcode
     if not doubtful:

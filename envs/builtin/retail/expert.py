@@ -1,4 +1,4 @@
-"""Reference clerks: one who does everything right, and one who tries everything."""
+"""The reference clerk: does the next thing that the policy asks for."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from turngym.envs.builtin.retail.scenario import Answer, Change, Request, Scenar
 from turngym.envs.messages import Message, ToolCall, assistant
 from turngym.envs.tasks import Task
 
-_IDENTIFY: Final = "Please tell me the email address and the postcode of your account."
-_AGAIN: Final = (
+IDENTIFY: Final = "Please tell me the email address and the postcode of your account."
+AGAIN: Final = (
     "These details do not match our records. Could you please check your email address and your postcode?"
 )
-_QUESTIONS: Final = {
+QUESTIONS: Final = {
     "order": "Which order number is it?",
     "condition": "Is the item unopened, opened or defective?",
     "variant": "Which variant would you like instead?",
@@ -62,19 +62,19 @@ class _Clerk:
     def _identify(self) -> Message | None:
         emails, postcodes = self._scenario.emails, self._scenario.postcodes
         if emails[0] not in self._words or postcodes[0] not in self._words:
-            return assistant(_IDENTIFY)
+            return assistant(IDENTIFY)
         said = next(email for email in reversed(emails) if email in self._words)
         if ("find_customer", {"email": said}) not in self._calls:
             return self._call_all(("find_customer", {"email": said}))
         mended = emails[-1] in self._words and postcodes[-1] in self._words
         doubtful = not mended or self._answer.code == "ID-MISMATCH"
-        return assistant(_AGAIN) if doubtful and not self._said(_AGAIN) else None
+        return assistant(AGAIN) if doubtful and not self._said(AGAIN) else None
 
     def _look(self) -> Message | None:
         """Ask for what is missing, and look at what it is about."""
         missing = [
             question
-            for topic, question in _QUESTIONS.items()
+            for topic, question in QUESTIONS.items()
             if (said := self._request.details.get(topic)) is not None and said not in self._heard
         ]
         if self._answer.code == "ID-MISMATCH":
@@ -153,59 +153,3 @@ def _call(call: ToolCall) -> tuple[str, Any]:
         return call.name, json.loads(call.function.arguments)
     except ValueError:
         return call.name, None
-
-
-_PHRASES: Final = (
-    _IDENTIFY, _AGAIN, "", "Hello, how can I help you?", "One moment please.", "I am sorry, I cannot do that.", "It is done.",
-    *_QUESTIONS.values(),
-)  # fmt: skip
-_TOOLS: Final = {
-    "find_customer": ("email",), "list_orders": ("customer_id",), "get_order": ("order_id",), "find_product": ("product",),
-    "cancel_order": ("order_id",), "refund_item": ("order_id", "item_id", "amount", "method_id"),
-    "exchange_item": ("order_id", "item_id", "new_sku"), "change_order_address": ("order_id", "street", "city", "postcode"),
-    "change_account_address": ("customer_id", "street", "city", "postcode"), "change_payment": ("order_id", "method_id"),
-    "no_such_tool": ("order_id",),
-}  # fmt: skip
-_ODD: Final[tuple[Any, ...]] = (
-    None, "", "nobody", "W000000", -1, 0, 1e300, 0.001, True, [], {"a": [1]}, "'; DROP TABLE orders; --", "x" * 300, "\ud800",
-    "Straße 7", 10**30,
-)  # fmt: skip
-
-
-def random_clerk(task: Task, history: Sequence[Message], rng: np.random.Generator) -> Message:
-    """Talk and call tools at random: mostly with what is in the database, sometimes with what is nowhere."""
-    rows = task.metadata["rows"]
-    if rng.random() < 0.4:
-        order = rows["orders"][int(rng.integers(len(rows["orders"])))][0]
-        consent = f"Shall I go ahead with order {order} for ${rng.integers(1, 30000) / 100:.2f}?"
-        code = str(rng.choice(list(CODES)))
-        phrases = (
-            *_PHRASES,
-            consent,
-            f"Order {order} is done, ${rng.integers(1, 99)}.00 paid.",
-            f"No: {code}.",
-        )
-        return assistant(phrases[int(rng.integers(len(phrases)))])
-    calls = []
-    for number in range(int(rng.choice([1, 1, 1, 2, 3]))):
-        name = list(_TOOLS)[int(rng.integers(len(_TOOLS)))]
-        arguments = {key: _argument(rows, key, rng) for key in _TOOLS[name]}
-        text = json.dumps(arguments) if rng.random() < 0.95 else json.dumps(arguments)[:-2]
-        calls.append(ToolCall.of(name, text, id=f"call_{len(history)}_{number}"))
-    return assistant("Let me see." if rng.random() < 0.1 else None, *calls)
-
-
-_SOURCES: Final = {
-    "email": ("customers", 2), "customer_id": ("customers", 0), "order_id": ("orders", 0), "item_id": ("items", 0),
-    "new_sku": ("products", 0), "method_id": ("methods", 0), "product": ("products", 1), "street": ("addresses", 1),
-    "city": ("addresses", 2), "postcode": ("addresses", 3),
-}  # fmt: skip
-
-
-def _argument(rows: Any, key: str, rng: np.random.Generator) -> Any:
-    if rng.random() < 0.1:
-        return _ODD[int(rng.integers(len(_ODD)))]
-    if key == "amount":
-        return round(float(rng.uniform(1, 60)), 2)
-    table, column = _SOURCES[key]
-    return rows[table][int(rng.integers(len(rows[table])))][column]
