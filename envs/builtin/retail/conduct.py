@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from turngym.envs.builtin.retail import reading
 from turngym.envs.builtin.retail.database import Rows
+from turngym.envs.builtin.retail.reading import Said
 from turngym.envs.builtin.retail.scenario import Answer, Fact
 
 
@@ -24,8 +25,8 @@ class Conduct:
         self._accounts = {row[0]: (row[2], postcodes[row[0]]) for row in rows["customers"]}
         self._private = frozenset(word for account in self._accounts.values() for word in account)
         self._customer_said: frozenset[str] = frozenset()
-        self._last_said = ""
-        self._agreed: tuple[str, ...] = ()
+        self._last_said = Said.of("")
+        self._agreed: tuple[Said, ...] = ()
         self._sought = False
         self._found: frozenset[str] = frozenset()
         self._seen: frozenset[str] = frozenset()
@@ -36,23 +37,22 @@ class Conduct:
         self.faults: tuple[str, ...] = ()
         """What was against the policy's rules of procedure, in order."""
 
-    def customer_says(self, text: str) -> None:
+    def customer_says(self, said: Said) -> None:
         """The customer's next message, the first included."""
-        self._customer_said |= reading.words(text)
+        self._customer_said |= said.words
         # What was agreed holds until the customer says something that is no yes.
-        self._agreed = (*self._agreed, self._last_said) if reading.says_yes(text) else ()
+        self._agreed = (*self._agreed, self._last_said) if reading.says_yes(said) else ()
 
-    def agent_says(self, text: str) -> None:
+    def agent_says(self, said: Said) -> None:
         """A message to the customer."""
-        self._last_said = text
-        words = reading.words(text)
-        for word in words & self._private - self._customer_said:
+        self._last_said = said
+        for word in sorted(said.words & self._private - self._customer_said):
             self._fault(f"told {word}, which the customer had not said")
-        amounts = reading.amounts(text)
+        amounts = reading.amounts(said.text) if self._changed else frozenset()
         for subject in self._changed:
-            if subject.lower() in words:
+            if subject.lower() in said.words:
                 self._told |= {Fact(subject=subject), *(Fact(subject=subject, amount=a) for a in amounts)}
-        for code in reading.codes(text):
+        for code in reading.codes(said.text):
             self._codes |= {code}
             if code == "ID-MISMATCH" and self._sought:
                 self._founded |= {(code, None)}
@@ -87,8 +87,8 @@ class Conduct:
         if order_id is not None and order_id not in self._seen:
             self._fault(f"changed {subject} without looking at it")
         if not any(
-            subject.lower() in reading.words(text) and (not amount or amount in reading.amounts(text))
-            for text in self._agreed
+            subject.lower() in said.words and (not amount or amount in reading.amounts(said.text))
+            for said in self._agreed
         ):
             self._fault(f"changed {subject} without consent")
         self._changed |= {subject}

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from turngym.envs.builtin.retail import reading
+from turngym.envs.builtin.retail.reading import Cues, Said
 from turngym.envs.builtin.retail.scenario import Request, Scenario
 from turngym.envs.completer import Completer
 from turngym.envs.errors import EnvError, InfrastructureError
 from turngym.envs.messages import Message, assistant, system, user
 
-_DOUBT = (
-    r"|\bidentif|\bidentity\b|\bverif|\baccount details|(?:not|n't|n’t) match|\bdouble.?check|\bour records\b"
-    r"|\bno account\b"
-)
-TOPICS: Final[Mapping[str, re.Pattern[str]]] = {
-    topic: re.compile(pattern, re.I)
-    for topic, pattern in {
-        "name": r"\byour (?:full |first |last )?name\b|\bwho (?:are you|am i)",
-        "email": rf"\be-?mail{_DOUBT}",
-        "postcode": rf"\bpost(?:al)? ?code|\bzip\b{_DOUBT}",
-        "order": r"\border (?:number|id|no\b)|\bwhich order\b|\bnumber of (?:the|your) order\b",
-        "condition": r"\bcondition\b|\bstate\b|\b(?:un)?opened\b|\bpackag|\bsealed\b|\bused\b|\bdefect|\bdamag"
-        r"|\bbroken\b|\bwrong with\b|\breason\b",
-        "variant": r"\bvariant|\bcolou?r|\bsize\b|\bmaterial\b|\binstead\b|\bexchange\w* (?:it )?(?:for|with|to)\b"
-        r"|\bwhich (?:one|product)",
-        "address": r"(?<!mail )\baddress\b|\bstreet\b|\bwhere\b",
-        "method": r"\bmethod\b|\bhow would you like to pay\b|\bcard\b|\bpay with\b",
-    }.items()
+_DOUBT: Final = """verify, verification, identity, identify, identification, account details, not match,
+doesn't match, don't match, does not match, do not match, didn't match, double check,
+double-check, recheck, our records, no account"""
+TOPICS: Final[Mapping[str, Cues]] = {
+    "name": Cues.of("your name, your full name, your last name, who are you"),
+    "email": Cues.of(f"email, e-mail, mail address, {_DOUBT}"),
+    "postcode": Cues.of(f"postcode, post code, postal code, zip, zip code, {_DOUBT}"),
+    "order": Cues.of(
+        "order number, order id, order no, which order, number of the order, number of your order"
+    ),
+    "condition": Cues.of(
+        """condition, state, opened, unopened, packaging, package, sealed, used, unused, defect, defective,
+        defects, damage, damaged, broken, wrong with, reason"""
+    ),
+    "variant": Cues.of(
+        """variant, variants, color, colors, colour, colours, size, sizes, material, instead, which one,
+        which product, exchange for, exchange it for, exchanged for, swap it for"""
+    ),
+    "address": Cues.of(
+        """new address, the address, delivery address, shipping address, full address, what address,
+        which address, street"""
+    ),
+    "method": Cues.of("method, methods, card, how would you like to pay, pay with"),
 }
 """What in a message of the agent's asks about a topic."""
 
@@ -70,33 +75,33 @@ class ScriptedCustomer:
     def _request(self) -> Request:
         return self._scenario.requests[self._number]
 
-    def reply(self, text: str) -> tuple[str, bool]:
+    def reply(self, said: Said) -> tuple[str, bool]:
         """The answer to a message of the agent's, and True if it is the last word."""
-        if not text.strip():
+        if not said.text.strip():
             return self._impatient("Hello? Are you still there?")
-        if reading.codes(text):
+        if reading.codes(said.text):
             return self._refused()
-        if self._agreed and reading.reports(text):
+        if self._agreed and reading.reports(said):
             return self._next("Thank you.")
-        if self._pleaded and not reading.asks(text):
+        if self._pleaded and not reading.asks(said):
             return self._next("That is a pity.")
-        named = self._request.subject.lower() in reading.words(text)
+        named = self._request.subject.lower() in said.words
         if named:
             self._told |= {"order"}
-        asked = [topic for topic, pattern in TOPICS.items() if pattern.search(text[: reading.LONGEST])]
-        new = [said for topic in asked if (said := self._new(topic))]
+        asked = [topic for topic, cues in TOPICS.items() if cues.found_in(said)]
+        new = [answer for topic in asked if (answer := self._new(topic))]
         if new:
             return self._progress(" ".join(new))
-        if reading.asks_for_consent(text):
+        if reading.asks_for_consent(said):
             return self._consent() if named else self._impatient(_VAGUE)
         if self._agreed:
             return self._impatient(_GO_ON)
-        known = [said for topic in asked if (said := self._known(topic))]
+        known = [answer for topic in asked if (answer := self._known(topic))]
         if known:
             return self._impatient(" ".join(known))
         for topic in ("email", "postcode", *self._request.details):
-            if topic not in self._told and (said := self._new(topic)):
-                return self._progress(said)
+            if topic not in self._told and (answer := self._new(topic)):
+                return self._progress(answer)
         return self._impatient(_NO_QUESTION)
 
     def _new(self, topic: str) -> str | None:

@@ -13,8 +13,6 @@ from typing import Any, Final
 
 Rows = Mapping[str, Sequence[Sequence[Any]]]
 """Rows by table, in the order of the columns."""
-Contents = dict[str, list[tuple[Any, ...]]]
-"""All rows by table, canonicalised and sorted."""
 
 TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "customers": ("customer_id", "name", "email", "tier"),
@@ -44,7 +42,6 @@ _TYPES: Final[Mapping[str, str]] = dict.fromkeys(
     ("balance", "price", "stock", "made_to_order", "shipping", "final_sale", "amount", "difference"),
     "INTEGER",
 )
-_TYPED_BY_PEOPLE: Final = frozenset({"street", "city", "postcode"})
 
 
 def _table(name: str, columns: Sequence[str]) -> str:
@@ -53,6 +50,9 @@ def _table(name: str, columns: Sequence[str]) -> str:
         typed[0] += " PRIMARY KEY NOT NULL"
     return f"CREATE TABLE {name} ({', '.join(typed)}){' WITHOUT ROWID' if name in _KEYED else ''};"
 
+
+_HEADER: Final = 100
+"""Bytes of the header of an SQLite file."""
 
 _INSERT: Final = {
     name: f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})" for name, columns in TABLES.items()
@@ -63,24 +63,31 @@ _SELECT: Final = {name: f"SELECT * FROM {name}" for name in TABLES}
 class Database:
     """A database of the shop in memory.
 
-    A copy (also a pickled one) is an image of the whole database, which is opened when it is used.
+    A copy (also a pickled one) is an image of the whole database, which is opened when it is used. `restore` and `load`
+    keep the connection, for opening one costs more than both.
 
     Args:
-        image: an SQLite file as bytes.
+        image: an SQLite file as bytes; default: all tables, empty.
     """
 
-    def __init__(self, image: bytes) -> None:
-        self._image = image
+    def __init__(self, image: bytes | None = None) -> None:
+        self._image = _empty_image() if image is None else image
         self._open: sqlite3.Connection | None = None
 
-    @classmethod
-    def of(cls, rows: Rows) -> Database:
-        """A database that holds these rows."""
-        database = cls(_empty_image())
-        execute = database._connection.executemany
+    def restore(self, image: bytes) -> None:
+        """Forget everything and hold what an image of this shop's tables holds."""
+        self._image = image
+        if self._open is not None:
+            self._open.execute("COMMIT")
+            self._open.deserialize(image)
+            self._open.execute("BEGIN")
+
+    def load(self, rows: Rows) -> None:
+        """Forget everything and hold these rows."""
+        self.restore(_empty_image())
+        execute = self._connection.executemany
         for name, some in rows.items():
             execute(_INSERT[name], some)
-        return database
 
     @property
     def _connection(self) -> sqlite3.Connection:
@@ -99,8 +106,8 @@ class Database:
 
     def row(self, statement: str, *values: Any) -> tuple[Any, ...] | None:
         """The first row that a query gives, if there is one."""
-        found: tuple[Any, ...] | None = self._connection.execute(statement, values).fetchone()
-        return found
+        found = self.rows(statement, *values)  # read to its end: an unfinished query would hold up `restore`
+        return found[0] if found else None
 
     def run(self, statement: str, *values: Any) -> None:
         """Execute a statement that changes something."""
@@ -110,33 +117,35 @@ class Database:
         """Add a row."""
         self._connection.execute(_INSERT[table], values)
 
-    def contents(self) -> Contents:
-        """Everything in it, for comparing: sorted, and what people type (addresses) without case and punctuation."""
-        found: Contents = {}
-        for name, columns in TABLES.items():
-            rows = self.rows(_SELECT[name])
-            if not _TYPED_BY_PEOPLE.isdisjoint(columns):
-                rows = [
-                    tuple(
-                        canonical(value) if column in _TYPED_BY_PEOPLE else value
-                        for column, value in zip(columns, row, strict=True)
-                    )
-                    for row in rows
-                ]
-            found[name] = rows if name in _KEYED and name != "addresses" else sorted(rows, key=repr)
-        return found
+    def image(self) -> bytes:
+        """The whole database, as `Database` takes it."""
+        if self._open is not None:
+            self._open.execute("COMMIT")  # an image holds only what is committed
+            self._image = self._open.serialize()
+            self._open.execute("BEGIN")
+        return self._image
+
+    def same_as(self, other: Database) -> bool:
+        """True if both hold the same rows, whatever their order; addresses are compared as people would."""
+        # The same changes in the same order give the same file, but for the counters in its header.
+        if self.image()[_HEADER:] == other.image()[_HEADER:]:
+            return True
+        return all(_same(name, self.rows(_SELECT[name]), other.rows(_SELECT[name])) for name in TABLES)
 
     def __reduce__(self) -> tuple[type[Database], tuple[bytes]]:
-        if self._open is None:
-            return Database, (self._image,)
-        self._open.execute("COMMIT")  # an image holds only what is committed
-        image = self._open.serialize()
-        self._open.execute("BEGIN")
-        return Database, (image,)
+        return Database, (self.image(),)
 
     def __del__(self) -> None:
         if self._open is not None:
             self._open.close()
+
+
+def _same(table: str, rows: list[tuple[Any, ...]], others: list[tuple[Any, ...]]) -> bool:
+    if rows == others:
+        return True
+    if table == "addresses":
+        rows, others = ([(row[0], *map(canonical, row[1:])) for row in side] for side in (rows, others))
+    return sorted(rows, key=repr) == sorted(others, key=repr)
 
 
 def canonical(text: str) -> str:

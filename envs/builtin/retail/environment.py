@@ -12,6 +12,7 @@ from turngym.envs.builtin.retail.customer import ScriptedCustomer, played_reply
 from turngym.envs.builtin.retail.database import Database
 from turngym.envs.builtin.retail.expert import expert
 from turngym.envs.builtin.retail.random_clerk import random_clerk
+from turngym.envs.builtin.retail.reading import Said
 from turngym.envs.builtin.retail.scenario import Answer, Scenario
 from turngym.envs.builtin.retail.tasks import DIFFICULTIES, Difficulty, task_set
 from turngym.envs.completer import Completer
@@ -68,6 +69,9 @@ class Retail(ToolEnv):
     ) -> None:
         if difficulty not in ("mixed", *DIFFICULTIES):
             raise ValueError(f"expected mixed, {', '.join(DIFFICULTIES)} as difficulty, got {difficulty!r}")
+        self.database = Database()
+        """The shop's database, which the tools change."""
+        self._right = Database()
         self.completer = completer
         self.hear_waits = completer is not None
         super().__init__(tasks=task_set(difficulty) if tasks is None else tasks, split=split, **kwargs)
@@ -75,25 +79,26 @@ class Retail(ToolEnv):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> ResetResult:
         """The policy with the day's date, and the customer's first words."""
         task = self.task
-        self.database = Database.of(task.metadata["rows"])
-        """The shop's database, which the tools change."""
+        self.database.load(task.metadata["rows"])
+        self._before = self.database.image()
         self.conduct = Conduct(task.metadata["rows"])
         """What the agent has done so far, as far as the policy cares."""
         self._scenario = Scenario.model_validate(task.metadata["scenario"])
         self._customer = ScriptedCustomer(self._scenario)
         self._same: bool | None = None
         (policy_text, *words), info = super().reset(seed=seed, options=options)
-        self.conduct.customer_says(words[-1].text)
+        self.conduct.customer_says(Said.of(words[-1].text))
         return (system(f"{policy_text.text}\nToday is {task.metadata['today']}."), *words), info
 
     async def hear(self, action: Message) -> tuple[Observation, bool]:
         """The customer's reply, and whether it is the last."""
-        self.conduct.agent_says(action.text)
+        said = Said.of(action.text)
+        self.conduct.agent_says(said)
         if self.completer is None:
-            text, over = self._customer.reply(action.text)
+            text, over = self._customer.reply(said)
         else:
             text, over = await played_reply(self.completer, self._scenario, self.history)
-        self.conduct.customer_says(text)
+        self.conduct.customer_says(Said.of(text))
         return (user(text),), over
 
     @tool
@@ -221,11 +226,11 @@ class Retail(ToolEnv):
 
     def _is_same(self, task: Task) -> bool:
         if self._same is None:  # nothing changes any more once the rewards are due
-            right = Database.of(task.metadata["rows"])
+            self._right.restore(self._before)
             for answer in self._answers(task):
                 for change in answer.changes:
-                    changes.apply(right, change.name, change.arguments, task.metadata["today"])
-            self._same = self.database.contents() == right.contents()
+                    changes.apply(self._right, change.name, change.arguments, task.metadata["today"])
+            self._same = self.database.same_as(self._right)
         return self._same
 
     def _answers(self, task: Task) -> list[Answer]:

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from turngym.envs.builtin.retail import reading
 from turngym.envs.builtin.retail.policy import CODES
+from turngym.envs.builtin.retail.reading import Said, says_yes
 from turngym.envs.builtin.retail.scenario import Answer, Change, Request, Scenario
 from turngym.envs.messages import Message, ToolCall, assistant
 from turngym.envs.tasks import Task
@@ -32,6 +32,9 @@ def expert(task: Task, history: Sequence[Message], _rng: np.random.Generator) ->
     return _Clerk(task, history).next()
 
 
+Call = tuple[str, dict[str, Any]]
+
+
 class _Clerk:
     """What the expert sees in a conversation."""
 
@@ -39,7 +42,7 @@ class _Clerk:
         self._scenario = Scenario.model_validate(task.metadata["scenario"])
         self._history = history
         self._heard = "\n".join(message.text for message in history if message.role == "user")
-        self._words = reading.words(self._heard)
+        self._words = Said.of(self._heard).words
         # The current request is the last that was brought up.
         requests = self._scenario.requests
         self._number = max(number for number, request in enumerate(requests) if request.wish in self._heard)
@@ -57,39 +60,38 @@ class _Clerk:
 
     def next(self) -> Message:
         """The next message."""
-        return self._identify() or self._look() or self._act()
+        return self._ask() or self._look() or self._act()
 
-    def _identify(self) -> Message | None:
+    def _ask(self) -> Message | None:
+        """Ask who it is, and for what is missing."""
         emails, postcodes = self._scenario.emails, self._scenario.postcodes
-        if emails[0] not in self._words or postcodes[0] not in self._words:
-            return assistant(IDENTIFY)
-        said = next(email for email in reversed(emails) if email in self._words)
-        if ("find_customer", {"email": said}) not in self._calls:
-            return self._call_all(("find_customer", {"email": said}))
-        mended = emails[-1] in self._words and postcodes[-1] in self._words
-        doubtful = not mended or self._answer.code == "ID-MISMATCH"
-        return assistant(AGAIN) if doubtful and not self._said(AGAIN) else None
-
-    def _look(self) -> Message | None:
-        """Ask for what is missing, and look at what it is about."""
-        missing = [
+        questions = [] if {emails[0], postcodes[0]} <= self._words else [IDENTIFY]
+        questions += [
             question
             for topic, question in QUESTIONS.items()
             if (said := self._request.details.get(topic)) is not None and said not in self._heard
         ]
-        if self._answer.code == "ID-MISMATCH":
-            return None
-        if missing:
-            return assistant(" ".join(missing))
+        return assistant(" ".join(questions)) if questions else None
+
+    def _look(self) -> Message | None:
+        """Look up the account, the order and what else it is about; ask again if the account does not match."""
+        emails, postcodes = self._scenario.emails, self._scenario.postcodes
+        said = next(email for email in reversed(emails) if email in self._words)
+        needed: list[Call] = [("find_customer", {"email": said})]
         order_id = self._answer.order_id
-        if order_id is not None and order_id.lower() not in self._words:
-            listing = ("list_orders", {"customer_id": self._customer_id})
-            if listing not in self._calls_since:
-                return self._call_all(listing)
-        needed = [] if order_id is None else [("get_order", {"order_id": order_id})]
+        has_number = order_id is not None and order_id.lower() in self._words
+        listing: Call = ("list_orders", {"customer_id": self._customer_id})
+        if order_id is not None and (has_number or listing in self._calls):
+            needed.append(("get_order", {"order_id": order_id}))
         needed += [("find_product", {"product": product}) for product in self._answer.products]
-        left = [call for call in needed if call not in self._calls_since]
-        return self._call_all(*left) if left else None
+        if left := [call for call in needed if call not in self._calls]:
+            return self._call_all(*left)
+        mended = emails[-1] in self._words and postcodes[-1] in self._words
+        if (not mended or self._answer.code == "ID-MISMATCH") and not self._said(AGAIN):
+            return assistant(AGAIN)
+        if order_id is not None and not has_number and listing not in self._calls:
+            return self._call_all(listing)
+        return None
 
     def _act(self) -> Message:
         """Refuse; or ask for consent, make the changes, and report."""
@@ -102,7 +104,7 @@ class _Clerk:
             return assistant(f"It is done: {self._described}.")
         if (
             self._history[-1].role == "user"
-            and reading.says_yes(self._history[-1].text)
+            and says_yes(Said.of(self._history[-1].text))
             and self._said(self._question)
         ):
             return self._call_all(*wanted)
@@ -123,7 +125,7 @@ class _Clerk:
     def _said(self, text: str) -> bool:
         return any(message.role == "assistant" and message.text == text for message in self._history)
 
-    def _call_all(self, *calls: tuple[str, dict[str, Any]]) -> Message:
+    def _call_all(self, *calls: Call) -> Message:
         made = len(self._calls)
         return assistant(
             None,

@@ -7,41 +7,80 @@ same amount, and none of them is in `21045.90`.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from turngym.envs.builtin.retail.policy import CODES, MOST_AMOUNTS
 
-_WORD = re.compile(r"[A-Za-z0-9@._+-]+")
+_WORD = re.compile(r"[a-z0-9](?:[a-z0-9@._+-]*[a-z0-9])?")
 _AMOUNT = re.compile(
     r"(?<![\w.,$])(?:(?P<before>\$|USD)[ ]?)?(?P<whole>[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,9})(?:\.(?P<part>[0-9]{1,2}))?"
     r"(?![\w%]|[.,][0-9])(?P<after>[ ]?(?:USD|dollars?)\b)?"
 )
 _CODE = re.compile(r"(?<![A-Za-z0-9-])[A-Z]+(?:-[A-Z]+)+(?![A-Za-z0-9-])")
-_YES = re.compile(
-    r"\W*(?:yes|yeah|yep|sure|ok|okay|correct|confirmed|please do|go ahead|that is right|that's right)\b",
-    re.I,
-)
-_ASKS_FOR_CONSENT = re.compile(
-    r"\b(?:confirm\w*|proceed|go ahead|(?:shall|should|may) (?:i|we)|do you (?:agree|want (?:me|us))"
-    r"|would you like (?:me|us)|is (?:that|this|it) (?:ok|okay|right|all right|alright|correct|fine)"
-    r"|are you (?:ok|okay|sure)|agree|yes|your (?:ok|okay|consent|approval))\b",
-    re.I,
-)
-_CLOSING_QUESTION = re.compile(
-    r"[^.!?\n]*\b(?:anything|else|more|further|other|additional|next)\b[^.!?\n]*\?", re.I
-)
-_DONE = re.compile(
-    r"\b(?:done|complete|completed|refunded|cancell?ed|exchanged|changed|updated|switched|moved|processed|issued|paid"
-    r"|arranged|charged|returned|redirected|all set|success|successful|successfully)\b",
-    re.I,
-)
+_SENTENCE_END = re.compile(r"[.!\n]")
 LONGEST: Final = 20_000
 """Characters of a message that are read; nobody listens to more."""
 
 
-def words(text: str) -> frozenset[str]:
-    """The words of a text in lower case, without the punctuation around them."""
-    return frozenset(word.strip("._-+").lower() for word in _WORD.findall(text[:LONGEST]))
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A text, split into words once."""
+
+    text: str
+    """As it was said, up to `LONGEST` characters."""
+    words: frozenset[str]
+    """Its words in lower case, without the punctuation around them."""
+    plain: str
+    """The words in order, with a space before and after each."""
+
+    @classmethod
+    def of(cls, text: str) -> Said:
+        """A text, read."""
+        text = text[:LONGEST]
+        words = _WORD.findall(text.lower())
+        return cls(text, frozenset(words), f" {' '.join(words)} ")
+
+
+@dataclass(frozen=True, slots=True)
+class Cues:
+    """Words and phrases that show what a text is about."""
+
+    words: frozenset[str]
+    """Any of these words."""
+    phrases: tuple[str, ...]
+    """Or any of these phrases, whole words too (each with a space before and after)."""
+
+    @classmethod
+    def of(cls, listed: str) -> Cues:
+        """Cues from a list with commas."""
+        cues = [" ".join(_WORD.findall(cue)) for cue in listed.split(",")]
+        return cls(
+            frozenset(cue for cue in cues if " " not in cue), tuple(f" {cue} " for cue in cues if " " in cue)
+        )
+
+    def found_in(self, said: Said) -> bool:
+        """True if any of them occurs."""
+        return not self.words.isdisjoint(said.words) or any(phrase in said.plain for phrase in self.phrases)
+
+
+_YES: Final = Cues.of(
+    "yes, yeah, yep, sure, ok, okay, correct, confirmed, please do, go ahead, that is right, that's right"
+)
+_ASKS_FOR_CONSENT: Final = Cues.of(
+    """confirm, confirmation, confirming, proceed, agree, yes, consent, approval, go ahead, shall i, shall
+    we, should i, should we, may i, may we, do you want me, do you want us, would you like me, would you
+    like us, is that ok, is this ok, is that okay, is this okay, is that right, is this right, is that
+    correct, is this correct, is that all right, is this all right, is that fine, is this fine, are you
+    ok, are you okay, are you sure, your ok, your okay"""
+)
+_NEEDS_NO_MARK: Final = Cues.of("confirm, confirmation, yes")
+_CLOSES: Final = Cues.of("anything, else, more, further, other, additional, next")
+_DONE: Final = Cues.of(
+    """done, complete, completed, refunded, canceled, cancelled, exchanged, changed, updated, switched,
+    moved, processed, issued, paid, arranged, charged, returned, redirected, success, successful,
+    successfully, all set"""
+)
 
 
 def amounts(text: str) -> frozenset[int]:
@@ -51,7 +90,7 @@ def amounts(text: str) -> frozenset[int]:
     states none of them: otherwise whoever names every price would always have named the right one.
     """
     found = set()
-    for match in _AMOUNT.finditer(text[:LONGEST]):
+    for match in _AMOUNT.finditer(text):
         part = match["part"] or ""
         if match["before"] or match["after"] or len(part) == 2:
             found.add(int(match["whole"].replace(",", "")) * 100 + int(part.ljust(2, "0")))
@@ -60,26 +99,26 @@ def amounts(text: str) -> frozenset[int]:
 
 def codes(text: str) -> frozenset[str]:
     """The policy's reason codes in a text, in capitals as they must be written."""
-    return frozenset(code for code in _CODE.findall(text[:LONGEST]) if code in CODES)
+    return frozenset(code for code in _CODE.findall(text) if code in CODES)
 
 
-def says_yes(text: str) -> bool:
-    """True for a customer's reply that agrees."""
-    return _YES.match(text) is not None
+def says_yes(said: Said) -> bool:
+    """True for a customer's reply that begins with agreeing."""
+    first = said.plain[1:].partition(" ")[0]
+    return first in _YES.words or said.plain.startswith(_YES.phrases)
 
 
-def asks_for_consent(text: str) -> bool:
-    """True for a message that asks the customer to agree to something, with or without a question mark."""
-    text = text[:LONGEST]
-    cue = _ASKS_FOR_CONSENT.search(text)
-    return cue is not None and ("?" in text or cue[0].lower().startswith(("confirm", "yes")))
+def asks_for_consent(said: Said) -> bool:
+    """True for a message that asks the customer to agree to something."""
+    return _ASKS_FOR_CONSENT.found_in(said) and ("?" in said.text or _NEEDS_NO_MARK.found_in(said))
 
 
-def asks(text: str) -> bool:
+def asks(said: Said) -> bool:
     """True for a message with a question other than whether there is anything else."""
-    return "?" in _CLOSING_QUESTION.sub("", text[:LONGEST])
+    before_marks = said.text.split("?")[:-1]
+    return any(not _CLOSES.found_in(Said.of(_SENTENCE_END.split(part)[-1])) for part in before_marks)
 
 
-def reports(text: str) -> bool:
+def reports(said: Said) -> bool:
     """True for a message that says that something has been done, and asks nothing."""
-    return _DONE.search(text[:LONGEST]) is not None and not asks(text)
+    return _DONE.found_in(said) and not asks(said)

@@ -126,7 +126,7 @@ def request_of(world: World, kind: Kind, outcome: str, case: Case) -> tuple[Requ
         hint = " It is my sister's order, she asked me to see to it." if world.dice.chance(50) else ""
         request = request.model_copy(update={"wish": request.wish + hint})
         answer = Answer(order_id=case.order.order_id, code="NOT-YOURS")
-    if answer.code is not None and world.dice.chance(50):
+    if world.dice.chance(50):  # whatever is right: their insisting says nothing about it
         request = request.model_copy(update={"plea": world.dice.choose(_PLEAS)})
     return request, answer
 
@@ -182,7 +182,7 @@ def _exchange(world: World, outcome: str, case: Case) -> tuple[Request, Answer]:
     if outcome == "OUT-OF-STOCK":
         row[5] = 0
     sku, variant, price, in_stock = row[0], row[2], row[4], row[5]
-    wanted = f"the {variant} one" if product == item.product else f"a {product} ({variant})"
+    wanted = f"the {variant} one" if product == item.product else f"the {product} ({variant})"
     wishes = (
         "I would like to exchange {}.",
         "Can I swap {} for another one?",

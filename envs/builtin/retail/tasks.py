@@ -26,7 +26,8 @@ _NEIGHBOURS: Final[Mapping[Kind, tuple[Kind, ...]]] = {
 }
 """What one can want of the same order after changing one's mind."""
 _GREETINGS: Final = ("Hello!", "Hi!", "Good morning.", "Good afternoon.", "Hello, I need your help.")
-_TRAIN, _TEST = None, 10_000
+_TALK_AT_LENGTH: Final = 2
+"""Requests up to which the customer waits to be asked for each detail; after that they know what will be asked."""
 
 Plan = tuple[Kind, str]
 
@@ -35,7 +36,7 @@ def task_set(difficulty: Difficulty | Literal["mixed"]) -> GeneratedTasks:
     """Tasks of one difficulty, or of all in equal shares; `train` is endless, `test` has 10,000."""
     kinds = DIFFICULTIES if difficulty == "mixed" else (difficulty,)
     generate = functools.partial(random_task, difficulties=kinds)
-    return GeneratedTasks(f"retail-{difficulty}", generate, sizes={"train": _TRAIN, "test": _TEST})
+    return GeneratedTasks(f"retail-{difficulty}", generate, sizes={"train": None, "test": 10_000})
 
 
 def random_task(rng: np.random.Generator, difficulties: tuple[Difficulty, ...]) -> Task:
@@ -48,9 +49,7 @@ def random_task(rng: np.random.Generator, difficulties: tuple[Difficulty, ...]) 
     account = world.customer
     emails, postcodes, matches = _identity(world, doubtful=difficulty == "identity")
     if not matches:
-        asked = [
-            (request.model_copy(update={"plea": None}), Answer(code="ID-MISMATCH")) for request, _ in asked
-        ]
+        asked = [(request, Answer(code="ID-MISMATCH")) for request, _ in asked]
     scenario = Scenario(
         name=account.name, emails=emails, postcodes=postcodes, requests=tuple(request for request, _ in asked)
     )
@@ -95,6 +94,10 @@ def _asked(world: World, plans: list[Plan], *, changes_mind: bool) -> list[tuple
         if changes_mind and number == 0:
             before = case
             request = request.model_copy(update={"abandoned": True})
+        if number > 0 and len(plans) > _TALK_AT_LENGTH:
+            request = request.model_copy(
+                update={"wish": " ".join((request.wish, *request.details.values())), "details": {}}
+            )
         asked.append((request, answer))
     return asked
 
