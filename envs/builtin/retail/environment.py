@@ -56,6 +56,7 @@ class Retail(ToolEnv):
     shared: ClassVar[tuple[str, ...]] = ("completer",)
     system_prompt = policy.TEXT
     max_turns = 40
+    answers_in_prose: ClassVar[bool] = True
     policies: ClassVar = {"expert": expert, "random": random_clerk}
 
     def __init__(

@@ -56,11 +56,11 @@ def random_task(rng: np.random.Generator, difficulties: tuple[Difficulty, ...]) 
     return Task(
         id="task",
         prompt=(user(f"{dice.choose(_GREETINGS)} {scenario.requests[0].wish}"),),
-        target=[answer.model_dump(exclude_defaults=True) for _, answer in asked],
+        target=[answer.model_dump(mode="json", exclude_defaults=True) for _, answer in asked],
         metadata={
             "today": world.today.isoformat(),
             "rows": world.rows(),
-            "scenario": scenario.model_dump(exclude_defaults=True),
+            "scenario": scenario.model_dump(mode="json", exclude_defaults=True),
         },
         tags=(difficulty, *sorted({kind for kind, _ in plans})),
     )

@@ -3,10 +3,11 @@
 import datetime
 import re
 
+import numpy as np
 import pytest
 
 from turngym.envs.builtin.retail.requests import OUTCOMES
-from turngym.envs.builtin.retail.tasks import DIFFICULTIES, task_set
+from turngym.envs.builtin.retail.tasks import DIFFICULTIES, random_task, task_set
 from turngym.envs.tasks import iterate
 
 
@@ -153,12 +154,17 @@ def test_every_reason_occurs_and_so_does_every_change():
 
 
 @pytest.mark.slow
-def test_there_are_ten_thousand_distinct_tasks():
+def test_ten_thousand_tasks_are_ten_thousand_different_ones():
+    rng = np.random.default_rng(0)
+    assert len({random_task(rng, DIFFICULTIES).content_hash for _ in range(10_000)}) == 10_000
+
+
+def test_splits():
     tasks = task_set("mixed")
     assert (tasks.splits, tasks.size("train"), tasks.size("test")) == (("train", "test"), None, 10_000)
-    hashes = {task.content_hash for task in iterate(tasks, "test")}
-    assert len(hashes) == 10_000
-    assert not hashes & {task.content_hash for task in iterate(tasks, "train", 500)}
+    train, test = ({task.content_hash for task in iterate(tasks, split, 300)} for split in tasks.splits)
+    assert not train & test
+    assert task_set("mixed").at("test", 9_999) == tasks.get("test-9999")
 
 
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
