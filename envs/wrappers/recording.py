@@ -7,6 +7,7 @@ for episode in read_recording("episodes.jsonl"): print(episode["task_id"], episo
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -104,6 +105,7 @@ def _append(path: Path, line: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
     try:
+        fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed, or we are killed
         data = line.encode("ascii") + b"\n"
         size = os.fstat(file).st_size
         if size and os.pread(file, 1, size - 1) != b"\n":  # somebody was killed in the middle of a line
