@@ -25,9 +25,8 @@ from turngym.envs.wrappers.base import Wrapper
 class Recording(Wrapper):
     """Adds each finished episode to a JSONL file, as it was seen through this wrapper: put it outermost.
 
-    An episode that is given up (reset in its middle, an error, a killed process) leaves nothing. Each line is
-    added by one write, so that several environments and processes may share a file. Hidden targets are not
-    recorded.
+    An episode that is given up (reset in its middle, an error, a killed process) leaves nothing. Several
+    environments and processes may share a file. Hidden targets are not recorded.
 
     A line has env_id, task_id, task_hash, seed (None if there was none), opening (messages), turns (action,
     observation, reward, reward_components), terminated, truncated, reward (the sum), metrics.
