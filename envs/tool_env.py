@@ -1,7 +1,7 @@
 """Tool-use environments: tools, tasks and rewards are all that an author writes.
 
 An assistant message with tool calls is answered with their results; one without is the final answer, which is
-graded.
+graded, unless the environment has somebody who replies (`hear`).
 
     class Capitals(ToolEnv):
         tasks = questions(train={"Capital of France?": "Paris"}, test={"Capital of Peru?": "Lima"})
@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from turngym.envs.env import Env, ResetResult, StepResult
+from turngym.envs.env import Env, Observation, ResetResult, StepResult
 from turngym.envs.episode import EpisodeView, ToolUse
 from turngym.envs.errors import ContractError
 from turngym.envs.group_rewards import VIEW_KEY
@@ -64,7 +64,9 @@ class ToolEnv(Env):
     tool_classes: tuple[type, ...] = ()
     """Classes whose methods are tools; each episode has fresh objects of them (`tool_object`)."""
     answer: str = ""
-    """Text of the final message, once there is one."""
+    """Text of the last message without calls, once there is one."""
+    hear_waits: bool = True
+    """Whether `hear`, where overridden, really waits (for a model, say); False spares it the event loop."""
     _own: ClassVar[tuple[Toolbox, Rewards]]
     action: Message = assistant()
     """The last assistant message; an empty one before the first."""
@@ -103,7 +105,8 @@ class ToolEnv(Env):
         self.tools = self.toolbox.specs
         self.reward_range = self.rewards.total_range(self.max_turns)
         super().__init__(tasks=tasks, split=split)
-        if not (self.toolbox.is_async or self.rewards.is_async):
+        hearing_waits = self.hear_waits and type(self).hear is not ToolEnv.hear
+        if not (self.toolbox.is_async or self.rewards.is_async or hearing_waits):
             self._inline_owner = ToolEnv
 
     @classmethod
@@ -185,10 +188,13 @@ class ToolEnv(Env):
             self._in_order.append(in_order)
             self.calls += 1
             self.errors += not in_order
-        self._results = observation
+        is_over = self.max_turns is not None and self.turns >= self.max_turns
         if not action.tool_calls:
             self.answer = action.text
-        is_over = not action.tool_calls or (self.max_turns is not None and self.turns >= self.max_turns)
+            said, is_last = await self.hear(action)
+            observation += said
+            is_over = is_over or is_last
+        self._results = observation
         if not (is_over or self.rewards.turn):
             self._paid.append(0.0)
             return tuple(observation), 0.0, False, False, {}
@@ -211,6 +217,13 @@ class ToolEnv(Env):
         info["reward_components"] |= components
         info["metrics"] = metrics | {"calls": float(self.calls), "errors": float(self.errors)}
         return paid
+
+    async def hear(self, action: Message) -> tuple[Observation, bool]:  # noqa: ARG002 (what authors override)
+        """What comes of a message without calls: new messages, and True if it ends the episode.
+
+        Here it is the final answer. Where somebody speaks with the agent, override this to let them reply.
+        """
+        return (), True
 
     async def _grade(
         self, rewards: Iterable[Reward], metrics: dict[str, float]

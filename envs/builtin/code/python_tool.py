@@ -67,6 +67,7 @@ class PythonTool(ToolEnv):
 
     kind: ClassVar[str] = "code"
     system_prompt = "Use the Python tool. Then give only the number."
+    answer_formats = (r"The answer is (?P<answer>-?[0-9]{1,300})\.?",)
     policies: ClassVar = {"expert": expert, "random": random_code}
 
     def __init__(

@@ -72,7 +72,8 @@ DISHONEST = {
     "def split(cents, shares): return [N(0)] * len(shares)",
     "kills its parent": "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)",
     "finds the parent's descriptors": "import os\nfor fd in range(16):\n    try:\n"
-    "        f = os.open('/proc/%d/fd/%d' % (os.getppid(), fd), os.O_WRONLY); os.write(f, b'ok')\n    except OSError: pass\n",
+    "        f = os.open(f'/proc/{os.getppid()}/fd/{fd}', os.O_WRONLY)\n        os.write(f, b'ok')\n"
+    "    except OSError: pass\n",
     "skips": "import unittest\nraise unittest.SkipTest('not today')",
     "hangs": "while True: pass",
     "forks": "import os\nif os.fork(): os._exit(0)",
