@@ -48,6 +48,7 @@ def test_the_command_is_there_as_a_module_too():
         ["envs", "list", "--help"],
         ["envs", "check", "--help"],
         ["eval", "--help"],
+        ["play", "--help"],
         ["train", "--help"],
     ],
 )

@@ -83,3 +83,19 @@ def test_one_or_all(ask: Ask, argv: tuple[str, ...]):
     done = ask("envs", "check", *argv)
     assert done.code == 2
     assert "name one environment, or write --all" in done.err
+
+
+def test_the_list_says_what_there_is_and_what_is_missing(ask: Ask):
+    done = ask("envs", "list")
+    assert done.code == 0
+    assert done.out == (
+        "t/Lacks-v0  extra nosuch (not installed)\n"
+        '    not installed: needs nosuchlib: pip install "turngym[nosuch]"\n'
+        "t/Silent-v0  text · no limit of turns · train 1, test 1\n"
+        "    Pays for nothing.\n"
+        "turngym/GuessNumber-v0  game · 5 turns · train 16, test 16\n"
+        "    Find a hidden number; each answer says higher or lower.\n"
+    )
+    listed = {one["id"]: one for one in json.loads(ask("envs", "list", "--json").out)}
+    assert listed["turngym/GuessNumber-v0"]["sizes"] == [16, 16]
+    assert listed["t/Lacks-v0"]["lacks_extra"]

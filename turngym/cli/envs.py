@@ -9,8 +9,8 @@ from typing import Any
 import typer
 from rich.markup import escape
 
-from turngym.cli.console import Misuse, out, print_json, print_table, say
-from turngym.envs import CheckResult, list_envs
+from turngym.cli.console import Misuse, out, print_json, say
+from turngym.envs import CheckResult, EnvListing, list_envs
 from turngym.envs import check as check_env
 from turngym.envs.errors import MissingExtra, UnknownEnv
 from turngym.envs.registry import what_went_wrong
@@ -26,17 +26,34 @@ def list_command(
 ) -> None:
     """List the environments: those that come with turngym, and those of installed packages that announce theirs.
 
+    One whose extra is not installed is listed with what to install.
+
     Example: `turngym envs list --json`
     """
     infos = list_envs()
     if as_json:
         print_json([dataclasses.asdict(info) for info in infos])
         return
-    print_table(
-        "Environments",
-        ["id", "kind", "splits", "what it is"],
-        [[info.id, info.kind, ", ".join(info.splits), info.problem or info.summary] for info in infos],
-    )
+    for info in infos:
+        out.print(f"[bold]{escape(info.id)}[/]  {escape(_facts(info))}", highlight=False, soft_wrap=True)
+        if info.summary:
+            out.print(f"    {escape(info.summary)}", highlight=False, soft_wrap=True)
+        if info.problem is not None:
+            what = "not installed" if info.lacks_extra else "cannot be made here"
+            out.print(f"    [yellow]{what}[/]: {escape(info.problem)}", highlight=False, soft_wrap=True)
+
+
+def _facts(info: EnvListing) -> str:
+    """Kind, turns, tasks of each split, extras: in one line."""
+    facts = [info.kind] if info.kind else []
+    if info.problem is None:
+        sizes = zip(info.splits, info.sizes, strict=True)
+        facts.append("no limit of turns" if info.max_turns is None else f"{info.max_turns} turns")
+        facts.append(", ".join(f"{split} {'∞' if size is None else f'{size:,}'}" for split, size in sizes))
+    if info.extras:
+        state = "not installed" if info.lacks_extra else "installed" if info.problem is None else "needed"
+        facts.append(f"extra {', '.join(info.extras)} ({state})")
+    return " · ".join(facts)
 
 
 @app.command("check")
