@@ -43,7 +43,7 @@ class ServerAddress:
             raise ValueError("name one server: its command, its url, or what makes it")
 
     def __str__(self) -> str:
-        return self.url or " ".join(self.command) or getattr(self.make, "__name__", "of this process")
+        return self.url or " ".join(self.command) or "of this process"
 
 
 @dataclass(frozen=True, slots=True)

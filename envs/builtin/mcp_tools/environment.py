@@ -39,7 +39,7 @@ def expert(task: Task, history: Sequence[Message], _rng: np.random.Generator) ->
     return assistant(history[-1].text)
 
 
-def random_calls(task: Task, history: Sequence[Message], rng: np.random.Generator) -> Message:
+def random_calls(_task: Task, history: Sequence[Message], rng: np.random.Generator) -> Message:
     """The room's tools with articles and numbers that exist or do not, now and then an answer."""
     if rng.random() < 0.25:
         return assistant(str(int(rng.integers(1000))))
