@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import typer
 from rich.markup import escape
 
+from turngym.cli.arguments import check_folder
 from turngym.cli.console import Misuse, out, print_json, say
+from turngym.cli.new import write_package
 from turngym.envs import CheckResult, EnvListing, list_envs
 from turngym.envs import check as check_env
 from turngym.envs.errors import MissingExtra, UnknownEnv
 from turngym.envs.registry import what_went_wrong
 
 app = typer.Typer(
-    help="Environments: list those there are, check that one keeps its promises.", no_args_is_help=True
+    help="Environments: list those there are, check that one keeps its promises, write a new one.",
+    no_args_is_help=True,
 )
 
 
@@ -54,6 +59,33 @@ def _facts(info: EnvListing) -> str:
         state = "not installed" if info.lacks_extra else "installed" if info.problem is None else "needed"
         facts.append(f"extra {', '.join(info.extras)} ({state})")
     return " · ".join(facts)
+
+
+@app.command("new")
+def new_command(
+    name: str = typer.Argument(metavar="NAME", help="Name of the package, such as my-shop."),
+    kind: str = typer.Option(
+        "tool", metavar="KIND", help="tool: functions that a model calls. text: a step of your own."
+    ),
+    place: Path = typer.Option(
+        Path(), "--dir", metavar="DIR", help="Where its folder is made; default: here."
+    ),
+) -> None:
+    """Write a package with an environment of your own, which installs, passes the check and trains as it is.
+
+    Example: `turngym envs new my-shop`
+
+    Nothing is overwritten.
+    """
+    check_folder("--dir", place)
+    names, paths = write_package(name, kind, place)
+    for path in paths:
+        say(f"  {path}")
+    folder = shlex.quote(str(place / name))
+    say(
+        f"\nNext:\n  pip install -e {folder}\n  turngym envs check {names.id}\n  turngym play {names.id}\n"
+        f"  turngym train {shlex.quote(str(place / name / 'train.toml'))}"
+    )
 
 
 @app.command("check")
