@@ -96,9 +96,6 @@ class Env(gymnasium.Env[Observation, Any]):
     answer_formats: tuple[str, ...] = ()
     """Where an answer counts although other text is around it: regular expressions for the whole text, the answer
     in a group `(?P<answer>…)`. `check` attacks with such texts, and lets those pass that are declared here."""
-    answers_in_prose: ClassVar[bool] = False
-    """True where somebody listens as a person would (a simulated customer): what must be said counts in any sentence,
-    so that `check` takes prose around it for no attack."""
     task: Task
     """The current episode's task."""
 
