@@ -32,8 +32,8 @@ class Search(ToolEnv):
     is 0.5 for the right answer and, only with it, 0.5 times the F1 of the cited documents against those that are
     needed; so the maximum, 1, is for the right answer with exactly the needed documents.
 
-    Metrics: `success` (the maximum was reached), `form` (the two lines were found), `answered` (the answer is right),
-    `precision`, `recall` (of the citations), `calls`, `errors`.
+    Metrics: `success` (the maximum was reached), `form` (the two lines were found), `precision`, `recall` (of the
+    citations), `calls`, `errors`.
 
     Args:
         world_seed: number of the world; another one has other names and facts.
