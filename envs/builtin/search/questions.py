@@ -208,8 +208,8 @@ class Asker:
 
 
 def _moves_from(world: World, thing: str) -> Iterator[Move]:
-    for relation, value in world.facts[thing].items():
-        yield Move(Hop(None, relation), thing, value)
+    for name, value in world.facts[thing].items():
+        yield Move(Hop(None, name), thing, value)
     for relation in RELATIONS.values():
         subjects = world.subjects.get((relation.name, thing), ())
         if relation.backward is None or len(subjects) != 1:
