@@ -55,7 +55,10 @@ def test_things_are_found_and_moved(room):
     assert call(room, "look", shelf="D") == ("nothing", False)
     assert call(room, "find", item="lamp") == ("A: 3\nB: 19", False)
     assert call(room, "find", item="saw") == ("nowhere", False)
-    assert call(room, "move", item="lamp", count=1, source="A", target="B") == ("moved 1 × lamp from A to B", False)
+    assert call(room, "move", item="lamp", count=1, source="A", target="B") == (
+        "moved 1 × lamp from A to B",
+        False,
+    )
     assert call(room, "move", item="bell", count=1, source="A", target="C")[1] is False
     result = ask(room, "tools/call", {"name": "stock"})["result"]
     assert result["structuredContent"] == {"A": {"lamp": 2}, "B": {"lamp": 20}, "C": {"bell": 1}, "D": {}}
@@ -103,7 +106,11 @@ def test_lines_in_lines_out(monkeypatch):
     demo_server.main([])
     assert [json.loads(line) for line in out.getvalue().splitlines()] == [
         {"jsonrpc": "2.0", "id": 1, "result": {}},
-        {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "this is no JSON-RPC 2.0 message"}},
+        {
+            "jsonrpc": "2.0",
+            "id": None,
+            "error": {"code": -32600, "message": "this is no JSON-RPC 2.0 message"},
+        },
     ]
     assert read_message("[" * 100_000) is None
 

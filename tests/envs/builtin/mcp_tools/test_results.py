@@ -55,5 +55,8 @@ def test_errors_say_so():
     assert answer_of(CallToolResult(content=[text("no such shelf")], is_error=True)) == Answer(
         "Error: no such shelf", is_error=True
     )
-    assert answer_of(CallToolResult(content=[text("Error executing x")], is_error=True)).text == "Error executing x"
+    assert (
+        answer_of(CallToolResult(content=[text("Error executing x")], is_error=True)).text
+        == "Error executing x"
+    )
     assert answer_of(CallToolResult(content=[text("fine")])) == Answer("fine")
