@@ -53,7 +53,8 @@ def random_calls(_task: Task, history: Sequence[Message], rng: np.random.Generat
 class MCP(ToolEnv):
     """Answer questions with the tools of an MCP server.
 
-    Each episode has a server of its own: a process, or a session over HTTP. Its state is its own affair; a fork
+    Each episode has a server of its own: a process, or an object of the SDK's; over HTTP it is a connection of its own,
+    and what the server keeps from one to the next is the server's affair. A fork
     repeats the calls to a new one, and answers that differ then are an infrastructure failure. A server that dies,
     hangs or breaks the protocol is one too; a tool that fails is answered with its own words.
 
