@@ -23,8 +23,8 @@ from .conftest import Ask
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = ROOT / "examples" / "calculator_grpo.toml"
 SHORT = [
-    "steps=2", "sft.steps=3", "sft.episodes=16", "rollout.groups_per_step=2", "rollout.group_size=2", "rollout.max_turn_tokens=16",
-    "eval.tasks=2",
+    "steps=2", "sft.steps=3", "sft.episodes=16", "rollout.groups_per_step=2", "rollout.group_size=2",
+    "rollout.max_turn_tokens=16", "eval.tasks=2",
 ]  # fmt: skip
 
 
