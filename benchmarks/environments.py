@@ -19,12 +19,14 @@ from time import sleep
 import numpy as np
 import psutil
 
+from turngym.agents.limits import Limits
 from turngym.envs import list_envs, make
 from turngym.evaluation.report import EvalReport
 from turngym.evaluation.runner import evaluate
 from turngym.sandboxes.service import close_services
 
 CONCURRENCY = 16
+_UNCUT = Limits(max_turns=1000)
 _GRACE_S = 20.0
 
 
@@ -80,7 +82,7 @@ def play_a_lot(env_id: str, *, experts: int, random: int, seed: int = 0) -> Row:
     size = with_env.tasks.size(split)
     ids = _task_ids(with_env.tasks, split, size, experts, seed)
     with_env.close()
-    common = {"split": split, "concurrency": CONCURRENCY, "seed": seed, "retries": 0}
+    common = {"split": split, "concurrency": CONCURRENCY, "seed": seed, "retries": 0, "limits": _UNCUT}
     expert = evaluate(env_id, "expert", task_ids=ids, samples=-(-experts // len(ids)), **common)
     count = min(random, size if size is not None else random)
     played = evaluate(env_id, "random", tasks=count, samples=-(-random // count), **common)

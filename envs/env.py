@@ -28,7 +28,7 @@ from turngym.envs import faces
 from turngym.envs.errors import ContractError, EpisodeOver, UnknownTask
 from turngym.envs.figures import checked_metrics, checked_reward
 from turngym.envs.messages import Message, ToolSpec, tool_result
-from turngym.envs.policies import ReferencePolicy, default_policies
+from turngym.envs.policies import Optimum, ReferencePolicy, default_policies
 from turngym.envs.spaces import ActionSpace, MessagesSpace, as_action
 from turngym.envs.tasks import Task, TaskSet, draw
 
@@ -96,9 +96,8 @@ class Env(gymnasium.Env[Observation, Any]):
     answer_formats: tuple[str, ...] = ()
     """Where an answer counts although other text is around it: regular expressions for the whole text, the answer
     in a group `(?P<answer>…)`. `check` attacks with such texts, and lets those pass that are declared here."""
-    answers_in_prose: ClassVar[bool] = False
-    """True where somebody listens as a person would (a simulated customer): what must be said counts in any sentence,
-    so that `check` takes prose around it for no attack."""
+    is_stochastic: bool = False
+    """True where luck decides too: the expert then need not succeed every time, but earn `optimum` on average."""
     task: Task
     """The current episode's task."""
 
@@ -199,6 +198,11 @@ class Env(gymnasium.Env[Observation, Any]):
     async def aclose(self) -> None:
         """`close`, awaited."""
         Env.close(self)
+
+    def optimum(self, task: Task) -> Optimum:  # noqa: ARG002 (what authors override)
+        """What the best policy earns on a task, exactly; written by authors of environments that are
+        `is_stochastic`."""
+        raise ContractError(f"{type(self).__name__} does not say what the best policy earns")
 
     def snapshot(self) -> Snapshot:
         """The episode's state now: deep copies, but for what is `shared` and for messages."""

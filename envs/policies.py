@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +21,16 @@ class ReferencePolicy(Protocol):
     def __call__(self, task: Task, history: Sequence[Message], rng: np.random.Generator, /) -> Message:
         """The next assistant message; `history` starts with the prompt."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """What the best policy earns on a task in which luck decides too, known exactly."""
+
+    mean: float
+    """Expected reward of an episode."""
+    deviation: float
+    """Standard deviation of the reward of one episode."""
 
 
 def null_policy(_task: Task, _history: Sequence[Message], _rng: np.random.Generator) -> Message:

@@ -107,9 +107,6 @@ def _attack(probe: Probe, texts: Sequence[str]) -> str:
             for after, state in case.states:
                 for text in texts:
                     fill = functools.partial(attacks.filled, text, wrong=case.wrong)
-                    if state.answers_in_prose and "{a}" in text:
-                        declared += 1
-                        continue
                     message, slots = _aimed(case.final, fill)
                     if slots and all(_is_answer(state, said, right) for said, right in slots):
                         declared += 1
@@ -119,7 +116,7 @@ def _attack(probe: Probe, texts: Sequence[str]) -> str:
         tasks = len(cases)
     detail = f"{tried} attacks on {tasks} tasks"
     detail += f", on {warm} of them after the expert's work too" if warm else ""
-    return detail + (f"; {declared} are answers as the environment declares them" if declared else "")
+    return detail + (f"; {declared} are answers by the declared formats" if declared else "")
 
 
 @contextmanager

@@ -170,6 +170,7 @@ class ScriptedCustomer:
         return said, False
 
 
+_GREETING: Final = "Service desk, how can I help you?"
 _ROLE: Final = """\
 You play a customer who talks with the service desk of a shop. Write only what the customer says, one or two \
 sentences at a time, and never anything that is not below. Your first message has been said already.
@@ -188,7 +189,8 @@ async def played_reply(
     Raises:
         InfrastructureError: the model failed.
     """
-    heard = [system(role(scenario))]
+    # Many chat templates want a user's message first, and then the two in turn.
+    heard = [system(role(scenario)), user(_GREETING)]
     for message in history:
         if message.role == "assistant" and not message.tool_calls:
             heard.append(user(message.text))

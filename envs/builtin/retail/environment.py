@@ -56,7 +56,12 @@ class Retail(ToolEnv):
     shared: ClassVar[tuple[str, ...]] = ("completer",)
     system_prompt = policy.TEXT
     max_turns = 40
-    answers_in_prose: ClassVar[bool] = True
+    # What is said to a customer counts wherever it stands in a message: people speak in sentences. (As the expert
+    # says it; the first of several, or the last.)
+    answer_formats = tuple(
+        rf"{before}(?P<answer>(?:It is done|I am sorry, this is not possible): .*?\.)(?![0-9]).*"
+        for before in (".*?", ".*")
+    )
     policies: ClassVar = {"expert": expert, "random": random_clerk}
 
     def __init__(

@@ -203,17 +203,15 @@ def _exchange(world: World, outcome: str, case: Case) -> tuple[Request, Answer]:
 def _address(world: World, outcome: str, case: Case) -> tuple[Request, Answer]:
     order, dice = case.order, world.dice
     new = world.address()
-    scope = dice.pick(1, 10) if outcome == GRANTED else 10
+    scope = dice.pick(1, 10) if outcome == GRANTED and not world.account_moves else 10
+    world.account_moves |= scope <= 5
     detail = {"address": f"The new address is {new.street}, {new.city}, {new.postcode}."}
     account = _move("change_account_address", "customer_id", case.owner.customer_id, new)
     told = Fact(subject=new.postcode)
     if scope <= 2:  # of the account only
-        wish = dice.choose(
-            ("I have moved. Please change the address of my account.", "My account has an old address.")
-        )
-        request = Request(
-            wish=f"{wish} My orders can stay as they are.", subject=new.postcode, details=detail
-        )
+        old = "I have moved. Please change the address of my account.", "My account has an old address."
+        wish = f"{dice.choose(old)} My orders can stay as they are."
+        request = Request(wish=wish, subject=new.postcode, details=detail)
         return request, Answer(changes=(account,), facts=(told,))
     both = scope <= 5
     wishes = ("I need another delivery address for {}.", "Please send {} to another address.")

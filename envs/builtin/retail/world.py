@@ -113,6 +113,8 @@ class World:
         self.dice = dice
         self.poor = poor
         self.today = _FIRST_DAY + timedelta(days=dice.pick(0, _DAYS - 1))
+        self.account_moves = False
+        """True once somebody asks for another address of the account: nobody moves twice in a conversation."""
         self._numbers: set[int] = set()
         # A product occurs once among all orders, so that "the desk lamp" is never two things.
         self._ready_made = dice.several(stock.READY_MADE, 10)

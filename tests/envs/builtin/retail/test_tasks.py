@@ -6,8 +6,9 @@ import re
 import numpy as np
 import pytest
 
-from turngym.envs.builtin.retail.requests import OUTCOMES
+from turngym.envs.builtin.retail.requests import GRANTED, OUTCOMES, case_of, request_of
 from turngym.envs.builtin.retail.tasks import DIFFICULTIES, random_task, task_set
+from turngym.envs.builtin.retail.world import Dice, World
 from turngym.envs.tasks import iterate
 
 
@@ -193,7 +194,7 @@ def test_what_a_difficulty_means(difficulty):
 
 
 def test_wishes_are_told_apart_and_numbers_are_unique():
-    for task in iterate(task_set("several"), "test", 200):
+    for task in (*iterate(task_set("several"), "test", 600), *iterate(task_set("change"), "test", 200)):
         wishes = [request["wish"] for request in task.metadata["scenario"]["requests"]]
         assert len(set(wishes)) == len(wishes)
         assert not any(one in other for one in wishes for other in wishes if one is not other)
@@ -202,6 +203,17 @@ def test_wishes_are_told_apart_and_numbers_are_unique():
             keys = [row[0] for row in rows[table]]
             assert len(set(keys)) == len(keys)
         assert len({a[3] for a in rows["addresses"] if a[0].startswith("C")}) == 3
+
+
+def test_nobody_moves_twice_in_a_conversation():
+    for seed in range(60):
+        world = World(Dice(np.random.default_rng(seed)))
+        answers = [
+            request_of(world, "address", GRANTED, case_of(world, "address", GRANTED))[1] for _ in range(3)
+        ]
+        moves = [change.name for answer in answers for change in answer.changes]
+        assert moves.count("change_account_address") <= 1
+        assert moves.count("change_order_address") >= 2
 
 
 def test_fees_never_split_a_cent_and_there_is_always_something_to_pay_back():
