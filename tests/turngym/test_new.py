@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import sysconfig
-import venv
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,54 +12,20 @@ from turngym.cli.console import Misuse
 from turngym.cli.new import names_of, write_package
 from turngym.trainer.config import load_config
 
+from .authors import ROOT, SHORT, Installed
 from .conftest import Ask
 
-ROOT = Path(__file__).resolve().parents[2]
 RECIPE = ROOT / "examples" / "calculator_grpo.toml"
-SHORT = [
-    "steps=2", "sft.steps=3", "sft.episodes=16", "rollout.groups_per_step=2", "rollout.group_size=2",
-    "rollout.max_turn_tokens=16", "eval.tasks=2",
-]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Installed:
-    """A virtual environment in which new packages are installed."""
-
-    folder: Path
-    python: Path
-
-    def run(self, *argv: str | Path) -> subprocess.CompletedProcess[str]:
-        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        return subprocess.run(
-            [str(self.python), *map(str, argv)],
-            cwd=self.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=280,
-        )
-
-    def turngym(self, *argv: str | Path) -> subprocess.CompletedProcess[str]:
-        return self.run("-c", "from turngym.cli import main; main()", *argv)
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """One package of each kind, written by the command and installed without any network."""
-    folder = tmp_path_factory.mktemp("authors")
-    venv.create(folder / "venv", with_pip=False)
-    place = Installed(folder, folder / "venv" / "bin" / "python")
-    site = Path(place.run("-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip())
-    # turngym is this checkout; its dependencies are those of this test run.
-    (site / "here.pth").write_text(f"{ROOT}\n{sysconfig.get_path('purelib')}\n")
+    place = Installed.into(tmp_path_factory.mktemp("authors"))
     for kind in KINDS:
         written = place.turngym("envs", "new", f"my-{kind}", "--kind", kind)
         assert written.returncode == 0, written.stderr
-        pip = [sys.executable, "-m", "pip", "--python", str(place.python), "install", "--quiet", "--no-index"]
-        editable = ["--no-deps", "--no-build-isolation", "--editable", str(folder / f"my-{kind}")]
-        done = subprocess.run([*pip, *editable], capture_output=True, text=True, timeout=280)
-        assert done.returncode == 0, done.stderr
+        place.install(f"my-{kind}")
     return place
 
 
@@ -94,9 +54,8 @@ def test_it_passes_the_check_and_its_own_tests(installed: Installed, kind: str):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_trains_with_the_demos_recipe_as_it_is(installed: Installed, kind: str):
-    short = [word for setting in SHORT for word in ("--set", setting)]
     out = installed.folder / f"run-{kind}"
-    trained = installed.turngym("train", RECIPE, "--set", f"env.id={IDS[kind]}", *short, "--out", out)
+    trained = installed.turngym("train", RECIPE, "--set", f"env.id={IDS[kind]}", *SHORT, "--out", out)
     assert trained.returncode == 0, trained.stderr
     assert (out / "final" / "config.json").is_file()
 
