@@ -2,9 +2,9 @@
 
 | the environment                                 | how it is driven                              |
 |-------------------------------------------------|-----------------------------------------------|
-| ours, bare, authored async                      | `astep` is awaited                            |
+| authored async; bare, or in wrappers of ours    | `astep` is awaited                            |
 | authored sync, not blocking (wrapped or bare)   | `step` is called inline: a hop costs 20–35 µs |
-| blocking, or authored async but inside wrappers | outermost `step`, in the driver's own thread  |
+| blocking, or async inside Gymnasium's wrappers  | outermost `step`, in the driver's own thread  |
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 import gymnasium
 
+from turngym.envs.errors import ContractError
 from turngym.envs.tasks import TaskSet
 
 T = TypeVar("T")
@@ -40,14 +41,22 @@ class _AsyncFace(Protocol):
 
 
 class EnvDriver:
-    """One environment and the thread it may need. Not for two episodes at once."""
+    """One environment and the thread it may need. Not for two episodes at once.
+
+    Raises:
+        ContractError: a wrapper makes whole conversations of its observations.
+    """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         self.env = env
         core = env.unwrapped
         is_async = bool(getattr(core, "native_async", False))
-        # Wrappers of Gymnasium forward no `astep`, so only a bare environment (or a wrapper of ours) has one.
-        self._face = cast(_AsyncFace, env) if is_async and hasattr(env, "astep") else None
+        if env.has_wrapper_attr("observes_whole_conversation"):
+            raise ContractError(
+                "a rollout keeps the conversation itself: take the wrapper WholeConversation off the environment"
+            )
+        # Wrappers of Gymnasium forward no attributes. One of ours says it itself: another may stand below it.
+        self._face = cast(_AsyncFace, env) if getattr(env, "native_async", False) else None
         needs_thread = bool(getattr(core, "blocking", False)) or is_async
         self._thread = _Thread() if needs_thread and self._face is None else None
 

@@ -23,7 +23,9 @@ from turngym.agents.failures import Side, failure
 from turngym.agents.limits import Limits
 from turngym.agents.protocols import Agent, EpisodeStart, NoiseKey, Player
 from turngym.agents.types import Action, Outcome, Trajectory, Turn
+from turngym.envs.episode import EpisodeView
 from turngym.envs.figures import checked_figures, checked_metrics, checked_reward
+from turngym.envs.group_rewards import VIEW_KEY
 from turngym.envs.messages import Message, ToolSpec
 from turngym.envs.tasks import Task
 
@@ -79,8 +81,8 @@ class _Episode:
     """What has been seen of an episode so far, so that any exit can make a trajectory of it."""
 
     __slots__ = (
-        "acting", "agent", "anchor", "asked_env", "driver", "info", "limits", "longest_env_s", "metrics", "noise",
-        "pending", "player", "prompt", "seed", "started", "task", "turns", "unanswered",
+        "acting", "agent", "anchor", "asked_env", "driver", "group_view", "info", "limits", "longest_env_s",
+        "metrics", "noise", "pending", "player", "prompt", "seed", "started", "task", "turns", "unanswered",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +104,7 @@ class _Episode:
         self.info: Mapping[str, Any] = {}
         self.turns: list[Turn] = []
         self.metrics: Mapping[str, float] = {}
+        self.group_view: EpisodeView | None = None
         # Messages that the player has not answered yet; None while the environment has the word.
         self.pending: tuple[Message, ...] | None = None
         # An action that the environment has not answered (yet), with the agent's time.
@@ -173,6 +176,7 @@ class _Episode:
             self.anchor = info.get("anchor")
             if terminated or truncated:  # where a foreign wrapper sets both, `terminated` wins (law 6)
                 self.metrics = checked_metrics(info.get("metrics"), source)
+                self.group_view = info.get(VIEW_KEY) if terminated else None
                 return _TERMINATED if terminated else Outcome("truncated", "env")
 
     async def _reset(self, clock: asyncio.Timeout) -> None:
@@ -244,6 +248,7 @@ class _Episode:
             final_new_segment=final[1],
             metrics=self.metrics,
             wall_s=perf_counter() - self.started,
+            group_view=self.group_view,
         )
 
     def _final_context(self, player: Player, pending: tuple[Message, ...]) -> tuple[tuple[int, ...], bool]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from turngym.envs.episode import EpisodeView
 from turngym.envs.messages import Message, ToolSpec
 
 FinishReason = Literal["stop", "length"]
@@ -146,6 +147,8 @@ class Trajectory:
     """Named figures that the environment reports at the end, such as `success`."""
     wall_s: float = 0.0
     """Wall time of the episode, in seconds."""
+    group_view: EpisodeView | None = field(default=None, compare=False, repr=False)
+    """What group rewards are computed from, until they are paid; never stored."""
 
     @property
     def reward(self) -> float:

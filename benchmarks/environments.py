@@ -49,9 +49,7 @@ class Row:
         if self.processes:
             return f"processes are left: {', '.join(self.processes)}"
         success = self.expert.success
-        is_sure = (
-            success is None or success.mean == 1.0 or getattr(make(self.env_id), "is_stochastic", False)
-        )
+        is_sure = success is None or success.mean == 1.0 or getattr(make(self.env_id), "is_stochastic", False)
         return "" if is_sure else f"the expert succeeds in {success.mean:.4f} only"
 
     def markdown(self) -> str:

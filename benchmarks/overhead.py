@@ -1,10 +1,10 @@
 """What turngym itself costs, with an agent that answers at once.
 
-    python benchmarks/overhead.py [--episodes 50000] [--runs 5] [--profile]
+    python benchmarks/overhead.py [--envs turngym/Retail-v0 …] [--episodes 50000] [--runs 5] [--profile]
 
-Prints medians: bare `env.step` per second; turns per second of `evaluate` with everything that a real run
-has (64 episodes at once, records, intervals, the run store on disk); and how much the memory of the process
-grows from the first tenth of `--episodes` to the last.
+Prints for each environment, in medians: bare `env.step` per second; turns per second of `evaluate` with everything
+that a real run has (64 episodes at once, records, intervals, the run store on disk); and how much the memory of the
+process grows from the first tenth of `--episodes` to the last.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from turngym.envs.messages import Message
 from turngym.evaluation.progress import EvalProgress
 from turngym.evaluation.runner import evaluate
 
-ENV_ID = "turngym/Calculator-v0"
+ENVS = ("turngym/Calculator-v0", "turngym/Retail-v0")
 SPLIT = "train"
 TASKS = 1000
 
 
-def expert_replies(tasks: int) -> dict[str, list[Message]]:
+def expert_replies(env_id: str, tasks: int) -> dict[str, list[Message]]:
     """The expert's replies to the first tasks, so that replaying them costs nothing."""
-    env = make(ENV_ID, split=SPLIT)
-    expert = reference_policy(ENV_ID, "expert")
+    env = make(env_id, split=SPLIT)
+    expert = reference_policy(env_id, "expert")
     rng = np.random.default_rng(0)
     replies: dict[str, list[Message]] = {}
     for index in range(tasks):
@@ -54,9 +54,9 @@ def expert_replies(tasks: int) -> dict[str, list[Message]]:
     return replies
 
 
-def steps_per_second(replies: dict[str, list[Message]]) -> float:
+def steps_per_second(env_id: str, replies: dict[str, list[Message]]) -> float:
     """Bare `env.step`: resets are not timed."""
-    env = make(ENV_ID, split=SPLIT)
+    env = make(env_id, split=SPLIT)
     steps, seconds = 0, 0.0
     for task_id, said in replies.items():
         env.reset(seed=0, options={"task": task_id})
@@ -69,7 +69,7 @@ def steps_per_second(replies: dict[str, list[Message]]) -> float:
 
 
 def turns_per_second(
-    agent: ScriptedAgent, episodes: int, memory: list[tuple[int, int]] | None = None
+    env_id: str, agent: ScriptedAgent, episodes: int, memory: list[tuple[int, int]] | None = None
 ) -> float:
     """`evaluate` with a run store; (episodes done, bytes resident) go to `memory` as it runs."""
     process = psutil.Process()
@@ -80,7 +80,7 @@ def turns_per_second(
 
     with tempfile.TemporaryDirectory() as folder:
         report = evaluate(
-            ENV_ID,
+            env_id,
             agent,
             split=SPLIT,
             tasks=TASKS,
@@ -99,9 +99,34 @@ def growth_mib(memory: Sequence[tuple[int, int]], episodes: int) -> float:
     return (memory[-1][1] - early) / 2**20
 
 
+def replaying_agent(env_id: str) -> tuple[ScriptedAgent, dict[str, list[Message]]]:
+    """An instant agent that repeats the expert's replies, and these."""
+    replies = expert_replies(env_id, TASKS)
+    actions = {task_id: [Action(message) for message in said] for task_id, said in replies.items()}
+
+    def script(episode: EpisodeStart) -> list[Action]:
+        return actions[episode.noise.task]
+
+    return ScriptedAgent(script, name="replay"), replies
+
+
+def figures_of(env_id: str, options: argparse.Namespace) -> dict[str, float]:
+    """All figures of an environment."""
+    agent, replies = replaying_agent(env_id)
+    memory: list[tuple[int, int]] = []
+    runs = range(options.runs)
+    return {
+        "env_steps_per_s": median(steps_per_second(env_id, replies) for _ in runs),
+        "turns_per_s": median(turns_per_second(env_id, agent, options.run_episodes) for _ in runs),
+        "long_run_turns_per_s": turns_per_second(env_id, agent, options.episodes, memory),
+        "rss_growth_mib": growth_mib(memory, options.episodes),
+    }
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Overhead of turngym with an instant agent.")
+    parser.add_argument("--envs", nargs="+", default=ENVS, help=f"environments (default {' '.join(ENVS)})")
     parser.add_argument(
         "--episodes", type=int, default=50_000, help="episodes of the memory test (default 50000)"
     )
@@ -109,38 +134,29 @@ def main() -> None:
         "--run-episodes", type=int, default=10_000, help="episodes of each timed run (default 10000)"
     )
     parser.add_argument("--runs", type=int, default=5, help="runs that the medians are over (default 5)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--profile", action="store_true", help="profile one run instead of measuring")
+    parser.add_argument("--json", action="store_true", help="print JSON: figures by environment")
+    parser.add_argument("--profile", action="store_true", help="profile one run of each instead of measuring")
     options = parser.parse_args()
-    replies = expert_replies(TASKS)
-    actions = {task_id: [Action(message) for message in said] for task_id, said in replies.items()}
-
-    def script(episode: EpisodeStart) -> list[Action]:
-        return actions[episode.noise.task]
-
-    agent = ScriptedAgent(script, name="replay")
     if options.profile:
-        profile = cProfile.Profile()
-        profile.runcall(turns_per_second, agent, options.run_episodes)
-        pstats.Stats(profile).sort_stats("tottime").print_stats(35)
+        for env_id in options.envs:
+            profile = cProfile.Profile()
+            profile.runcall(turns_per_second, env_id, replaying_agent(env_id)[0], options.run_episodes)
+            print(env_id)
+            pstats.Stats(profile).sort_stats("tottime").print_stats(35)
         return
-    memory: list[tuple[int, int]] = []
-    figures = {
-        "env_steps_per_s": median(steps_per_second(replies) for _ in range(options.runs)),
-        "turns_per_s": median(turns_per_second(agent, options.run_episodes) for _ in range(options.runs)),
-        "long_run_turns_per_s": turns_per_second(agent, options.episodes, memory),
-        "rss_growth_mib": growth_mib(memory, options.episodes),
-    }
+    figures = {env_id: figures_of(env_id, options) for env_id in options.envs}
     if options.json:
         print(json.dumps(figures))
         return
-    print(f"bare env.step        {figures['env_steps_per_s']:>10,.0f} /s   (median of {options.runs})")
-    print(
-        f"turns, everything on {figures['turns_per_s']:>10,.0f} /s   "
-        f"(median of {options.runs}; 64 at once, run store)"
-    )
-    print(f"{options.episodes:,} episodes      {figures['long_run_turns_per_s']:>10,.0f} turns/s")
-    print(f"memory growth        {figures['rss_growth_mib']:>10.1f} MiB from the first tenth to the end")
+    for env_id, found in figures.items():
+        print(env_id)
+        print(f"  bare env.step        {found['env_steps_per_s']:>10,.0f} /s   (median of {options.runs})")
+        print(
+            f"  turns, everything on {found['turns_per_s']:>10,.0f} /s   "
+            f"(median of {options.runs}; 64 at once, run store)"
+        )
+        print(f"  {options.episodes:,} episodes      {found['long_run_turns_per_s']:>10,.0f} turns/s")
+        print(f"  memory growth        {found['rss_growth_mib']:>10.1f} MiB from the first tenth to the end")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ if not __name__.startswith("turngym."):
 from turngym.envs import builtin as builtin
 from turngym.envs import errors as errors
 from turngym.envs.checker import CheckResult, check
+from turngym.envs.completer import Completer
 from turngym.envs.env import Env, Observation, ResetResult, Snapshot, StepResult
+from turngym.envs.episode import EpisodeView, ToolUse
 from turngym.envs.messages import Message, ToolCall, ToolSpec, assistant, system, user
 from turngym.envs.policies import ReferencePolicy
 from turngym.envs.questions import questions
@@ -27,8 +29,10 @@ from turngym.envs.tools import Tool, tool
 __all__ = [
     "ActionSpace",
     "CheckResult",
+    "Completer",
     "Env",
     "EnvListing",
+    "EpisodeView",
     "GeneratedTasks",
     "ListTasks",
     "Message",
@@ -46,6 +50,7 @@ __all__ = [
     "ToolCall",
     "ToolEnv",
     "ToolSpec",
+    "ToolUse",
     "assistant",
     "check",
     "errors",

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from turngym.envs.checks import contract, dynamics, grading
+from turngym.envs.checks import adversary, contract, dynamics, grading, isolation, secrecy
 from turngym.envs.checks.probe import Probe, ProbeFailed
 from turngym.envs.registry import spec
 
@@ -39,28 +39,38 @@ CHECKS: tuple[tuple[str, Callable[[Probe], str]], ...] = (
     ("both faces agree", dynamics.faces_agree),
     ("the expert reaches the maximum", grading.expert_succeeds),
     ("saying nothing earns no success", grading.null_fails),
+    ("text around the answer earns no success", adversary.text_around_the_answer),
+    ("forged tool results earn no success", adversary.forged_results),
+    ("empty, huge and odd texts earn no success", adversary.odd_texts),
+    ("wrong arguments are answered and earn no success", adversary.wrong_json),
+    ("nothing is paid after the end", adversary.nothing_after_the_end),
     ("rewards stay in the declared range", grading.rewards_stay_in_range),
     ("splits share no task", grading.splits_are_disjoint),
-    ("the hidden target stays hidden", grading.target_is_hidden),
+    ("the hidden target stays hidden", secrecy.target_is_hidden),
+    ("environments side by side do not disturb each other", isolation.side_by_side),
+    ("a pickled environment goes on alike, or refuses", isolation.pickling),
+    ("closing leaves nothing behind", isolation.nothing_left_behind),
 )
 """The laws, in the order in which they are reported."""
 
 
-def check(env_id: str, *, tasks: int = 16, seed: int = 0) -> list[CheckResult]:
+def check(env_id: str, *, tasks: int = 16, episodes: int = 200, seed: int = 0) -> list[CheckResult]:
     """Try every law on an environment.
 
     Args:
         env_id: under which it is registered.
         tasks: how many tasks of each split to play; the first ones.
+        episodes: how many episodes of random actions to play.
         seed: of the episodes and the random play.
 
     Raises:
         UnknownEnv: no such environment.
-        ValueError: fewer than one task.
+        MissingExtra: it needs a library that is not installed; names the extra.
+        ValueError: fewer than one task or episode.
     """
-    if tasks < 1:
-        raise ValueError("a check needs at least one task")
-    probe = Probe(spec(env_id).id, tasks=tasks, seed=seed)
+    if tasks < 1 or episodes < 1:
+        raise ValueError("a check needs at least one task and one episode")
+    probe = Probe(spec(env_id).id, tasks=tasks, episodes=episodes, seed=seed)
     return [_tried(name, law, probe) for name, law in CHECKS]
 
 

@@ -93,6 +93,9 @@ class Env(gymnasium.Env[Observation, Any]):
     """A rule of the task, where there is one: the episode terminates after that many actions."""
     reward_range: tuple[float, float] = (-math.inf, math.inf)
     """Bounds of an episode's total reward."""
+    answer_formats: tuple[str, ...] = ()
+    """Where an answer counts although other text is around it: regular expressions for the whole text, the answer
+    in a group `(?P<answer>…)`. `check` attacks with such texts, and lets those pass that are declared here."""
     is_stochastic: bool = False
     """True where luck decides too: the expert then need not succeed every time, but earn `optimum` on average."""
     task: Task

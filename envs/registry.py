@@ -20,7 +20,14 @@ from gymnasium.envs import registration
 from gymnasium.envs.registration import EnvSpec
 
 from turngym.envs.env import Env, policies_of
-from turngym.envs.errors import ContractError, EnvError, UnknownArgument, UnknownEnv, UnknownPolicy
+from turngym.envs.errors import (
+    ContractError,
+    EnvError,
+    MissingExtra,
+    UnknownArgument,
+    UnknownEnv,
+    UnknownPolicy,
+)
 from turngym.envs.policies import ReferencePolicy
 
 ENTRY_POINTS = "turngym.envs"
@@ -55,6 +62,10 @@ class EnvListing:
     """Optional dependencies that it needs: `pip install "turngym[…]"`."""
     problem: str | None = None
     """Why it cannot be made here; None if it can."""
+    sizes: tuple[int | None, ...] = ()
+    """Number of tasks in each split; None where it is endless."""
+    lacks_extra: bool = False
+    """True if it cannot be made because an extra is not installed; `problem` says how to install it."""
 
 
 _details: dict[str, _Details] = {}
@@ -300,12 +311,45 @@ def _listing(id: str) -> EnvListing:
     details = _details[id]
     try:
         env = make(id)
-        doc = (type(env).__doc__ or "").strip().partition("\n")[0]
-        kind, summary = details.kind or env.kind, details.summary or doc
-        listing = EnvListing(id, kind, summary, env.tasks.splits, env.max_turns, details.extras)
-        env.close()
+        try:
+            sizes = tuple(env.tasks.size(split) for split in env.tasks.splits)
+            listing = EnvListing(
+                id,
+                *_described(details, type(env)),
+                env.tasks.splits,
+                env.max_turns,
+                details.extras,
+                sizes=sizes,
+            )
+        finally:
+            env.close()
     except Exception as error:  # noqa: BLE001 (one that cannot be made here is listed with the reason)
-        kind, summary = details.kind or "", details.summary or ""
         problem = what_went_wrong("could not be made", error)
-        return EnvListing(id, kind, summary, extras=details.extras, problem=problem)
+        kind, summary = _described(details, _maker(id))
+        return EnvListing(
+            id,
+            kind,
+            summary,
+            extras=details.extras,
+            problem=problem,
+            lacks_extra=isinstance(error, MissingExtra),
+        )
     return listing
+
+
+def _described(details: _Details, maker: Any) -> tuple[str, str]:
+    """Kind and summary: as registered, or else the class's own."""
+    is_env = isinstance(maker, type) and issubclass(maker, Env)
+    kind = details.kind or (maker.kind if is_env else "")
+    return kind, details.summary or (maker.__doc__ if is_env and maker.__doc__ else "").strip().partition(
+        "\n"
+    )[0]
+
+
+def _maker(id: str) -> Any:
+    """The class or function that an id is registered with; None if it cannot be imported."""
+    point = registration.registry[id].entry_point
+    try:
+        return registration.load_env_creator(point) if isinstance(point, str) else point
+    except Exception:  # noqa: BLE001 (the listing says already what is wrong)
+        return None

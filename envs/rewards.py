@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args, overload
+from typing import Any, Literal, NoReturn, TypeVar, get_args, overload
 
 from turngym.envs.errors import ContractError, EnvError, GradingError, InvalidReward
+from turngym.envs.group_rewards import GROUP_SOURCES
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 When = Literal["end", "turn"]
@@ -29,6 +30,7 @@ _SOURCES: dict[str, Callable[[Any], Any]] = {
     "answer": lambda env: env.answer,
     "action": lambda env: env.action,
     "history": lambda env: tuple(env.history),
+    "trajectory": lambda env: env.trajectory,
     "state": lambda env: env.state,
     "env": lambda env: env,
 }
@@ -47,7 +49,7 @@ class RewardOptions:
     when: When = "end"
     """Paid once at the end, or in every turn."""
     group: bool = False
-    """True: it compares the episodes of a group, so whoever holds the group computes it."""
+    """True: it compares the episodes of a group, so whoever holds the group computes it (`group_rewards`)."""
 
 
 @overload
@@ -76,12 +78,16 @@ def reward(
     Args:
         function: `def` or `async def`; its parameters name what it needs: task, target (the task's), answer
             (text of the final message; "" if there is none), action (the last assistant message), history
-            (all messages so far), state (the environment's `state`), env.
+            (all messages up to the action), trajectory (an `EpisodeView` of the episode so far: messages, calls
+            with their results, rewards paid), state (the environment's `state`), env. A group reward names
+            trajectories, answers, rewards (lists, one entry per episode of the group), task, target.
         weight: factor in the environment's reward; 0 makes it a metric.
         range: least and greatest value before weighting; anything else raises InvalidReward.
         name: default: the function's.
         when: "end" pays once, when the episode terminates; "turn" pays in every turn.
-        group: declared only: it compares the episodes of a group, which one environment cannot see.
+        group: it compares the episodes of a group and returns a list, one value per episode. It is a function
+            or a static method, computed when the last episode of the group is over, and paid on the last
+            action of each.
     """
     options = RewardOptions(weight, range, name, when, group)
 
@@ -105,7 +111,7 @@ class Reward:
     when: When
     """Paid once at the end, or in every turn."""
     group: bool
-    """True if it compares the episodes of a group; the environment then only declares it."""
+    """True if it compares the episodes of a group (`group_rewards`); the environment then only declares it."""
     function: Callable[..., Any]
     """The function; it takes the environment first where `takes_env` is True."""
     needs: tuple[tuple[str, Callable[[Any], Any]], ...]
@@ -132,17 +138,31 @@ class Reward:
             )
         if options.when not in get_args(When):
             raise ContractError(f"reward {name}: when is 'end' or 'turn', not {options.when!r}")
+        if options.group and (takes_env or options.when == "turn"):
+            raise ContractError(
+                f"reward {name} compares whole episodes: write it as a function or a static method, paid at the end"
+            )
         needs = []
+        sources: Mapping[str, Callable[[Any], Any]] = GROUP_SOURCES if options.group else _SOURCES
         for parameter in list(inspect.signature(function).parameters.values())[int(takes_env) :]:
-            if parameter.name in _SOURCES and not options.group:
-                needs.append((parameter.name, _SOURCES[parameter.name]))
-            elif parameter.default is parameter.empty and not options.group:
-                known = ", ".join(_SOURCES)
+            if parameter.name in sources:
+                needs.append((parameter.name, sources[parameter.name]))
+            elif parameter.default is parameter.empty:
+                known = ", ".join(sources)
                 raise ContractError(f"reward {name} names {parameter.name!r}; it can have {known}")
         return cls(
             name, float(options.weight), (float(low), float(high)), options.when, options.group,
             function, tuple(needs), takes_env, inspect.iscoroutinefunction(function),
         )  # fmt: skip
+
+    def __deepcopy__(self, memo: object) -> Reward:
+        return self  # nothing in it changes
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"the reward {self.name!r} holds code and is not pickled: send the environment's id and arguments, "
+            "and make it again"
+        )
 
     async def value(self, env: Any) -> float:
         """Grade the environment's episode as it stands. Waits only for async functions.
@@ -162,9 +182,14 @@ class Reward:
             raise GradingError(
                 f"reward {self.name!r} of {env.id} failed: {type(error).__name__}: {error}"
             ) from error
-        return self._checked(value, env)
+        return self.checked(value, env.id)
 
-    def _checked(self, value: Any, env: Any) -> float:
+    def checked(self, value: Any, source: str) -> float:
+        """A value as a number in the declared range.
+
+        Raises:
+            InvalidReward: it is none.
+        """
         try:
             number = float(value)
         except (TypeError, ValueError):
@@ -172,7 +197,7 @@ class Reward:
         low, high = self.range
         if isinstance(value, str) or not (math.isfinite(number) and low <= number <= high):
             raise InvalidReward(
-                f"reward {self.name!r} of {env.id} returned {value!r}, not finite in [{low:g}, {high:g}]"
+                f"reward {self.name!r} of {source} returned {value!r}, not finite in [{low:g}, {high:g}]"
             )
         return number
 
@@ -190,10 +215,12 @@ class Rewards:
         """Due once, at the end."""
         self.turn = tuple(one for one in self.all if one.when == "turn" and not one.group)
         """Due in every turn."""
+        self.group = tuple(one for one in self.all if one.group)
+        """Due when all episodes of a group are over; not the environment's to pay."""
         self.end_range = _total(self.end, times=1.0)
         """Least and greatest weighted total of the end rewards."""
-        self.is_async = any(one.is_async for one in self.all)
-        """True if any must be awaited."""
+        self.is_async = any(one.is_async for one in (*self.end, *self.turn))
+        """True if any that the environment pays must be awaited."""
 
     def total_range(self, max_turns: int | None) -> tuple[float, float]:
         """Least and greatest weighted total of an episode; a turn reward counts 1 to `max_turns` times."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from turngym.envs.messages import Message, ToolCall, ToolSpec, assistant
+from turngym.envs.tool_schema import definitions, resolved
 
 _WORDS = ("yes", "no", "0", "7", "42", "red", "north", "open", "help", "done")
 _MAX_DEPTH = 4
+_GREATEST = 2**53
+"""Whole numbers beyond are not safe in every reader of JSON."""
 
 
 def random_words(rng: np.random.Generator, most: int = 3) -> str:
@@ -32,41 +36,54 @@ def random_action(
 
 
 def random_value(schema: Mapping[str, Any], rng: np.random.Generator) -> Any:
-    """A random value that fits a JSON schema (types, enumerations, bounds, nesting; no patterns)."""
-    return _value(schema, rng, schema.get("$defs", {}), 0)
+    """A random value that fits a JSON schema (types, enumerations, bounds, nesting; no patterns).
+
+    A schema may come from anywhere (a server's tools): what is not understood of it is left out of account.
+    """
+    return _value(schema, rng, definitions(schema), 0)
 
 
-def _value(schema: Mapping[str, Any], rng: np.random.Generator, defs: Mapping[str, Any], depth: int) -> Any:
-    if "$ref" in schema:
-        return _value(defs[schema["$ref"].rpartition("/")[2]], rng, defs, depth)
+def _value(schema: Any, rng: np.random.Generator, defs: Mapping[str, Any], depth: int) -> Any:
+    schema = resolved(schema, defs)
     if "const" in schema:
         return schema["const"]
-    if "enum" in schema:
+    if schema.get("enum"):
         return schema["enum"][int(rng.integers(len(schema["enum"])))]
     for union in ("anyOf", "oneOf"):
-        if union in schema:
+        if schema.get(union):
             # Deep down the last branch is taken: for optional and recursive types that is the one that ends.
             branches = schema[union] if depth < _MAX_DEPTH else schema[union][-1:]
             return _value(branches[int(rng.integers(len(branches)))], rng, defs, depth + 1)
-    kind = schema.get("type", "string")
+    kind = schema.get("type") or ("object" if "properties" in schema else "string")
+    if isinstance(kind, list):
+        kind = kind[int(rng.integers(len(kind)))]
     if kind == "object":
         return _object(schema, rng, defs, depth)
     if kind == "array":
         return _array(schema, rng, defs, depth)
     if kind == "integer":
-        low = schema.get("minimum", schema.get("exclusiveMinimum", -11) + 1)
-        high = schema.get("maximum", schema.get("exclusiveMaximum", max(low, 100) + 1) - 1)
-        return int(rng.integers(low, high + 1))
+        low = math.ceil(schema.get("minimum", _exclusive(schema, "exclusiveMinimum", -11) + 1))
+        most = _exclusive(schema, "exclusiveMaximum", max(low, 100) + 1) - 1
+        high = math.floor(schema.get("maximum", most))
+        low, high = max(low, -_GREATEST), min(high, _GREATEST)
+        return int(rng.integers(low, max(low, high) + 1))
     if kind == "number":
-        low = schema.get("minimum", schema.get("exclusiveMinimum", -10.0))
-        high = schema.get("maximum", schema.get("exclusiveMaximum", max(low, 0.0) + 100.0))
-        return float(rng.uniform(low, high))
+        low = schema.get("minimum", _exclusive(schema, "exclusiveMinimum", -10.0))
+        high = schema.get("maximum", _exclusive(schema, "exclusiveMaximum", max(low, 0.0) + 100.0))
+        low, high = max(low, -_GREATEST), min(high, _GREATEST)
+        return float(rng.uniform(low, max(low, high)))
     if kind == "boolean":
         return bool(rng.integers(2))
     if kind == "null":
         return None
     text = random_words(rng)
     return (text + "x" * schema.get("minLength", 0))[: schema.get("maxLength")]
+
+
+def _exclusive(schema: Mapping[str, Any], key: str, default: float) -> Any:
+    """An exclusive bound; the old form of it, true or false, is no number and is left out of account."""
+    bound = schema.get(key, default)
+    return default if isinstance(bound, bool) else bound
 
 
 def _object(
@@ -86,7 +103,6 @@ def _array(
     if "prefixItems" in schema:
         return [_value(item, rng, defs, depth + 1) for item in schema["prefixItems"]]
     fewest = schema.get("minItems", 0)
-    count = (
-        int(rng.integers(fewest, schema.get("maxItems", fewest + 3) + 1)) if depth < _MAX_DEPTH else fewest
-    )
+    most = max(fewest, schema.get("maxItems", fewest + 3))
+    count = int(rng.integers(fewest, most + 1)) if depth < _MAX_DEPTH else fewest
     return [_value(schema.get("items", {}), rng, defs, depth + 1) for _ in range(count)]

@@ -18,6 +18,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from turngym.envs.errors import ContractError
 
 _SECTION = re.compile(r"(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?|Notes?|Source)\s*:\s*$")
+_MOST_REFERENCES = 16
 _ARGUMENT = re.compile(r"(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
 
 
@@ -122,17 +123,51 @@ def split_docstring(text: str) -> tuple[str, dict[str, str]]:
 
 def usage(name: str, parameters: Mapping[str, Any]) -> str:
     """How a right call looks: `calculator(a: integer, op: "+" | "-", b?: integer)`; `?` means optional."""
-    required, defs = parameters.get("required", ()), parameters.get("$defs", {})
+    required, defs = parameters.get("required", ()), definitions(parameters)
     shown = [
         f"{key}{'' if key in required else '?'}: {_kind(schema, defs)}"
-        for key, schema in parameters["properties"].items()
+        for key, schema in parameters.get("properties", {}).items()
     ]
     return f"{name}({', '.join(shown)})"
 
 
-def _kind(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
-    if "$ref" in schema:
-        schema = defs[schema["$ref"].rpartition("/")[2]]
+def definitions(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The named parts of a schema, under the present or the old keyword."""
+    found: Mapping[str, Any] = schema.get("$defs") or schema.get("definitions") or {}
+    return found
+
+
+def resolved(schema: Any, defs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A schema with references to named parts followed and the parts of `allOf` put together.
+
+    What allows anything (true, a reference to elsewhere, one that leads back to itself) is {}.
+    """
+    for _ in range(_MOST_REFERENCES):
+        if not isinstance(schema, Mapping):
+            return {}
+        if "$ref" in schema:
+            schema = defs.get(str(schema["$ref"]).rpartition("/")[2])
+        elif "allOf" in schema:
+            whole = {key: value for key, value in schema.items() if key != "allOf"}
+            for part in schema["allOf"]:
+                whole = _joined(whole, part if isinstance(part, Mapping) else {})
+            schema = whole
+        else:
+            return schema
+    return {}
+
+
+def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    both = {**one, **other}
+    if "properties" in one and "properties" in other:
+        both["properties"] = {**one["properties"], **other["properties"]}
+    if "required" in one and "required" in other:
+        both["required"] = [*one["required"], *other["required"]]
+    return both
+
+
+def _kind(schema: Any, defs: Mapping[str, Any]) -> str:
+    schema = resolved(schema, defs)
     if "enum" in schema:
         return " | ".join(json.dumps(value, ensure_ascii=False) for value in schema["enum"])
     if "const" in schema:
@@ -140,7 +175,12 @@ def _kind(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
     for union in ("anyOf", "oneOf"):
         if union in schema:
             return " | ".join(_kind(branch, defs) for branch in schema[union])
-    if schema.get("type") == "array" and "items" in schema:
+    if schema.get("type") == "array" and isinstance(schema.get("items"), Mapping):
         items = schema["items"]  # not followed further: a type may contain itself
-        return f"array of {items.get('type', 'object' if '$ref' in items else 'any')}"
-    return str(schema.get("type", "any"))
+        return f"array of {_type(items, 'object' if '$ref' in items else 'any')}"
+    return _type(schema, "any")
+
+
+def _type(schema: Mapping[str, Any], otherwise: str) -> str:
+    kind = schema.get("type", otherwise)
+    return " | ".join(map(str, kind)) if isinstance(kind, list) else str(kind)

@@ -15,12 +15,13 @@ A wrong call never raises: the answer says what was wrong and what a right call 
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import Any, NoReturn, TypeVar, overload
 
 from pydantic import ValidationError
 from pydantic_core import to_json
@@ -108,16 +109,31 @@ class Tool:
             ContractError: a parameter has no type, an unusable one, or no name by which a model could pass
                 it.
         """
+        if isinstance(function, type):
+            raise ContractError(f"{function.__name__} is a class: pass it as tool_classes=[…]")
         options: ToolOptions = getattr(function, _MARK, ToolOptions())
         name = options.name or function.__name__
         description, parameters, read = arguments_of(function, skip_first=takes_env, strict=options.strict)
         spec = FunctionSpec(name=name, description=options.description or description, parameters=parameters)
         return cls(ToolSpec(function=spec), function, read, takes_env, inspect.iscoroutinefunction(function))
 
+    def calling(self, function: Callable[..., Any]) -> Tool:
+        """The same tool done by another function, which takes the environment first."""
+        return dataclasses.replace(self, function=function, takes_env=True)
+
     @property
     def usage(self) -> str:
         """How a right call looks, in one line."""
         return usage(self.spec.name, self.spec.function.parameters)
+
+    def __deepcopy__(self, memo: object) -> Tool:
+        return self  # nothing in it changes
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"the tool {self.spec.name!r} holds code and is not pickled: send the environment's id and arguments, "
+            "and make it again"
+        )
 
 
 class Toolbox:
@@ -163,7 +179,7 @@ class Toolbox:
             return self._reply(call, self._misaddressed(call)), False
         try:
             arguments = _read(one.read, call.function.arguments)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # json's own reader recurses
             return self._reply(call, f"Error: {_complaint(error)} Right: {one.usage}"), False
         try:
             result = one.function(env, **arguments) if one.takes_env else one.function(**arguments)
@@ -197,13 +213,18 @@ class Toolbox:
         return f"Error: there is no tool {call.name[:100]!r}.{hint} {right}"
 
 
+def is_tool(function: object) -> bool:
+    """True if it was marked with `@tool`."""
+    return hasattr(function, _MARK)
+
+
 def class_tools(cls: type) -> list[Tool]:
     """The tools that a class and its bases mark, in order of definition; an override keeps its place."""
     found: dict[str, Tool] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():
             function = value.__func__ if isinstance(value, staticmethod) else value
-            if hasattr(function, _MARK):
+            if is_tool(function):
                 found[name] = Tool.of(function, takes_env=not isinstance(value, staticmethod))
             elif name in found:
                 del found[name]  # overridden by something that is no tool
@@ -225,8 +246,10 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number.")
 
 
-def _complaint(error: ValueError) -> str:
+def _complaint(error: ValueError | RecursionError) -> str:
     """What was wrong with the arguments, in the model's terms."""
+    if isinstance(error, RecursionError):
+        return "the arguments are nested too deeply."
     if not isinstance(error, ValidationError):
         return f"the arguments are not valid JSON: {_one_line(error)}"
     parts = []

@@ -13,12 +13,13 @@ from typing import Any, Final
 
 from turngym.agents.description import description
 from turngym.agents.driver import EnvDriver
+from turngym.agents.group_rewards import group_rewards_of, paid_batches
 from turngym.agents.limits import Limits
 from turngym.agents.protocols import Agent, NoiseKey
 from turngym.agents.runner import EpisodeRequest, Finished, MakeEnv, episode_seed, run_batches
 from turngym.agents.specs import make_agent
 from turngym.agents.sync import synchronous
-from turngym.envs import Task, TaskSet, make
+from turngym.envs import Reward, Task, TaskSet, make
 from turngym.evaluation.database import explained
 from turngym.evaluation.errors import RunExists, RunMismatch
 from turngym.evaluation.progress import EvalProgress, ProgressCallback, progress_bar
@@ -61,7 +62,7 @@ async def aevaluate(
         agent: who plays, or a spec such as "expert" or "hf:PATH".
         split: which tasks.
         tasks: the most tasks; None for all of a sized split.
-        samples: episodes of each task.
+        samples: episodes of each task; rewards that compare the episodes of a group compare these.
         task_ids: play exactly these tasks of the split.
         tags: play only tasks with one of these tags.
         out: folder for the run store and the report; None keeps nothing.
@@ -88,7 +89,7 @@ async def aevaluate(
     if out is not None and store is not None:
         raise ValueError("give a folder or an open store, not both")
     make_env = _maker(env, split, env_kwargs or {})
-    env_id, task_set = await _look_at(make_env)
+    env_id, task_set, group_rewards = await _look_at(make_env)
     choice: dict[str, Any] = {"limit": tasks, "ids": task_ids, "tags": None if tags is None else sorted(tags)}
     total = count_tasks(task_set, split, **choice) * samples
     if concurrency > total > 0:
@@ -114,9 +115,10 @@ async def aevaluate(
             stack.enter_context(progress_bar(f"{env_id} {split}")) if progress is True else progress or None
         )
         requests = evaluation.requests(select_tasks(task_set, split, **choice), env_id, seed)
-        batches = run_batches(
+        played = run_batches(
             make_env, agent, requests, limits=limits, concurrency=concurrency, retries=retries
         )
+        batches = paid_batches(played, group_rewards, group_size=evaluation.unplayed_samples, retries=retries)
         await evaluation.consume(await stack.enter_async_context(contextlib.aclosing(batches)), show)
         report = evaluation.report(env_id=env_id, agent=agent.name, split=split, seed=seed, folder=out)
     if out is not None:
@@ -180,6 +182,10 @@ class _Evaluation:
                     yield EpisodeRequest(
                         task, episode_seed(seed, 0, task.id, sample), noise, sample, number, env_id
                     )
+
+    def unplayed_samples(self, request: EpisodeRequest) -> int:
+        """How many episodes of a request's task this run plays."""
+        return sum((request.task.id, sample) not in self._done for sample in range(self._samples))
 
     async def consume(self, batches: AsyncIterator[list[Finished]], show: ProgressCallback | None) -> None:
         """Store what finishes, then count it (law 13)."""
@@ -254,11 +260,11 @@ def _maker(env: str | MakeEnv, split: str, kwargs: Mapping[str, Any]) -> MakeEnv
     return functools.partial(env, **kwargs)
 
 
-async def _look_at(make_env: MakeEnv) -> tuple[str, TaskSet]:
-    """The id and the tasks of an environment."""
+async def _look_at(make_env: MakeEnv) -> tuple[str, TaskSet, tuple[Reward, ...]]:
+    """The id, the tasks and the group rewards of an environment."""
     driver = EnvDriver(make_env())
     try:
-        return driver.env_id, driver.tasks
+        return driver.env_id, driver.tasks, group_rewards_of(driver.env)
     finally:
         await driver.close()
 

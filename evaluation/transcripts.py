@@ -52,16 +52,16 @@ def _lines(trajectory: Trajectory) -> Iterator[str]:
         yield f"tools: {', '.join(plain(tool.name) for tool in trajectory.tools)}"
     yield ""
     for message in trajectory.prompt:
-        yield from _message(message)
+        yield from message_lines(message)
     for number, turn in enumerate(trajectory.turns, start=1):
         tokens = turn.action.tokens
         size = "" if tokens is None else f" · {len(tokens.action_ids)} tokens"
         yield f"── turn {number}{size} " + "─" * 30
-        yield from _message(turn.action.message)
+        yield from message_lines(turn.action.message)
         if turn.action.finish_reason == "length":
             yield f"{_MARGIN}(cut off by the token limit; the environment never saw it)"
         for message in turn.observation:
-            yield from _message(message)
+            yield from message_lines(message)
         if turn.reward or turn.reward_components:
             parts = ", ".join(f"{plain(name)} {value:g}" for name, value in turn.reward_components.items())
             yield f"{'reward':>9}  {turn.reward:g}" + (f" ({parts})" if parts else "")
@@ -69,7 +69,8 @@ def _lines(trajectory: Trajectory) -> Iterator[str]:
     yield " · ".join(_ending(trajectory))
 
 
-def _message(message: Message) -> Iterator[str]:
+def message_lines(message: Message) -> Iterator[str]:
+    """One message for a person to read: who speaks, what is said, what is called."""
     said: list[str] = []
     if message.reasoning_content:
         said += ["(thinking)", *plain(message.reasoning_content).split("\n"), "(says)"]

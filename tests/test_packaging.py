@@ -14,6 +14,8 @@ import pytest
 from setuptools import find_packages
 
 ROOT = Path(__file__).resolve().parents[1]
+MATERIAL = ROOT / "envs" / "builtin" / "repo" / "data"
+"""Repositories for agents: shipped as files, not as packages."""
 PARTS = ("sandboxes", "envs", "agents", "evaluation", "trainer")
 
 
@@ -46,11 +48,13 @@ def test_declared_packages_are_those_of_the_tree():
         "turngym." + path.parent.relative_to(ROOT).as_posix().replace("/", ".")
         for part in PARTS
         for path in (ROOT / part).rglob("__init__.py")
+        if MATERIAL not in path.parents
     }
     with_code = {
         "turngym." + path.parent.relative_to(ROOT).as_posix().replace("/", ".")
         for part in PARTS
         for path in (ROOT / part).rglob("*.py")
+        if MATERIAL not in path.parents
     }
     assert with_code == with_init, (
         "a folder with code but without __init__.py would be missing from the wheel"
@@ -58,7 +62,7 @@ def test_declared_packages_are_those_of_the_tree():
     found = {
         name
         for name in find_packages(str(ROOT), include=["turngym", "turngym.*"])
-        if name.split(".")[1:2] != ["cli"]
+        if name.split(".")[1:2] != ["cli"] and not name.startswith("turngym.envs.builtin.repo.data.")
     }
     assert found == with_init | {"turngym"}
 

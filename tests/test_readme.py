@@ -67,8 +67,9 @@ def test_the_readme_s_links_lead_somewhere():
 
 
 @pytest.fixture
-def authoring() -> types.ModuleType:
+def authoring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """What the authoring page's blocks define, one after the other."""
+    monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "authoring.md").read_text(encoding="utf-8")
     module = types.ModuleType("authoring")
     for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):

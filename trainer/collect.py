@@ -12,11 +12,13 @@ from time import perf_counter
 
 import numpy as np
 
+from turngym.agents.group_rewards import paid_batches
 from turngym.agents.limits import Limits
 from turngym.agents.protocols import Agent, NoiseKey
 from turngym.agents.runner import EpisodeRequest, MakeEnv, episode_seed, run_batches
 from turngym.agents.types import Trajectory
 from turngym.envs.errors import UnknownTask
+from turngym.envs.rewards import Reward
 from turngym.envs.tasks import Task, TaskSet, get_from, iterate
 from turngym.evaluation.records import EpisodeSummary
 from turngym.evaluation.store import RunStore
@@ -130,10 +132,12 @@ async def collect(
     step: int,
     rollout: RolloutConfig,
     needs_group: bool,
+    group_rewards: Sequence[Reward] = (),
 ) -> Collected:
     """Play the requests, store every episode, and choose what to train on.
 
-    An episode that failed through no fault of the agent's, or sampled no token, leaves its group smaller;
+    Rewards that compare the members of a group are paid when the last of them is over, before it is stored. An
+    episode that failed through no fault of the agent's, or sampled no token, leaves its group smaller;
     where an algorithm compares the members of a group, one that is left alone is dropped too.
 
     Raises:
@@ -144,8 +148,15 @@ async def collect(
     summaries: list[EpisodeSummary] = []
     limits = limits_of(rollout)
     at_once = max(1, min(rollout.concurrency, len(requests)))
-    batches = run_batches(
+    played_batches = run_batches(
         make_env, agent, requests, limits=limits, concurrency=at_once, retries=rollout.retries
+    )
+    sizes = Counter(request.group for request in requests)
+    batches = paid_batches(
+        played_batches,
+        group_rewards,
+        group_size=lambda request: sizes[request.group],
+        retries=rollout.retries,
     )
     async with contextlib.aclosing(batches):
         async for batch in batches:

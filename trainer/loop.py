@@ -13,6 +13,7 @@ from pathlib import Path
 from time import perf_counter
 
 from turngym.agents.chat import ChatAgent
+from turngym.agents.group_rewards import group_rewards_of
 from turngym.agents.protocols import Agent, Sampling
 from turngym.agents.sync import synchronous
 from turngym.envs import make
@@ -117,6 +118,7 @@ class _Loop:
         env = open_env(config.env)
         self.order = TaskOrder(env.tasks, config.env, seed=config.seed)
         self.eval_split = eval_split(config, env)
+        self.group_rewards = group_rewards_of(env)
         env.close()
         make_env = functools.partial(make, config.env.id, **env_kwargs(config.env))
         self.make_env = functools.partial(make_env, split=config.env.split)
@@ -173,6 +175,7 @@ class _Loop:
                 step=step,
                 rollout=rollout,
                 needs_group=algorithm.needs_group,
+                group_rewards=self.group_rewards,
             )
         )
         figures = dict(collected.figures)

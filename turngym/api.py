@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import gymnasium
+
+from turngym.agents.driver import EnvDriver
 from turngym.agents.limits import Limits
 from turngym.agents.protocols import Agent, NoiseKey
 from turngym.agents.rollout import rollout as _rollout
 from turngym.agents.specs import make_agent
 from turngym.agents.sync import run_sync
 from turngym.agents.types import Trajectory
-from turngym.envs import Env, Task, make
+from turngym.envs import Task, make
 from turngym.evaluation.runner import evaluate as evaluate
 
 if TYPE_CHECKING:
@@ -23,7 +26,7 @@ _NO_LIMITS = Limits()
 
 
 def rollout(
-    env: str | Env,
+    env: str | gymnasium.Env[Any, Any],
     agent: str | Agent = "expert",
     *,
     task: Task | str | None = None,
@@ -37,7 +40,7 @@ def rollout(
         1.0
 
     Args:
-        env: an environment, or its id. One that is passed in stays open.
+        env: an environment, bare or in wrappers, or its id. One that is passed in stays open.
         agent: an agent, or its spec.
         task: a task or its id; None lets `seed` draw one.
         seed: of the reset and of the agent's sampling.
@@ -47,7 +50,7 @@ def rollout(
         UnknownEnv, UnknownTask, BadSpec: there is no such environment, task or agent.
     """
     environment = make(env) if isinstance(env, str) else env
-    player = make_agent(agent, environment.id) if isinstance(agent, str) else agent
+    player = make_agent(agent, EnvDriver(environment).env_id) if isinstance(agent, str) else agent
 
     async def play() -> Trajectory:
         name = task.id if isinstance(task, Task) else task or f"seed-{seed}"

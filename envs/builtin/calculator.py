@@ -109,6 +109,7 @@ class Calculator(ToolEnv):
 
     system_prompt = "Use the calculator for each step. Then give only the number."
     max_turns = 8
+    answer_formats = (r"The answer is (?P<answer>-?[0-9]{1,9})\.?",)
     policies: ClassVar = {"expert": expert, "sloppy": sloppy}
 
     def __init__(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 
+import numpy as np
 from gymnasium.utils import env_checker
 
 from turngym.envs.checks.probe import Probe, require
 from turngym.envs.messages import FunctionCall, Message, ToolCall, assistant
-from turngym.envs.tasks import TaskLimits
+from turngym.envs.spaces import as_action
+from turngym.envs.tasks import Task, TaskLimits
 
 
 def gymnasium_check(probe: Probe) -> str:
@@ -85,20 +88,27 @@ def _goes_on(history: list[Message]) -> None:
 
 
 def random_play(probe: Probe) -> str:
-    """Random replies, valid and not, on every task."""
+    """Random replies, valid and not, over the tasks again and again: the policy "random", and the action space."""
     steps = 0
+    tasks = probe.tasks()
     with closing(probe.make()) as env:
-        for task in probe.tasks():
-            steps += len(probe.play(env, probe.policy("random"), task).results)
         env.action_space.seed(probe.seed)
-        for number in range(len(probe.tasks())):
-            env.reset(seed=probe.seed + number)
-            for _ in range(8):
-                steps += 1
-                _, _, terminated, truncated, _ = env.step(env.action_space.sample())
-                if terminated or truncated:
-                    break
-    return f"{steps} steps"
+        policies = (probe.policy("random"), lambda *_: as_action(env.action_space.sample()), _rubbish)
+        for number in range(probe.episodes):
+            task, policy = tasks[number % len(tasks)], policies[number % len(policies)]
+            steps += len(probe.play(env, policy, task, seed=probe.seed + number).results)
+    return f"{probe.episodes} episodes, {steps} steps"
+
+
+def _rubbish(_task: Task, history: Sequence[Message], rng: np.random.Generator) -> Message:
+    """Pieces of what was said so far, as text or as calls."""
+    said = " ".join(message.text for message in history[-3:]) or "?"
+    start, end = sorted(int(place) for place in rng.integers(len(said) + 1, size=2))
+    if rng.random() < 0.5:
+        return assistant(said[start:end])
+    call = FunctionCall(name=said[start : start + 5], arguments=said[start:end])
+    error = "cut off" if rng.random() < 0.5 else None
+    return assistant(None, ToolCall(id=f"call_{len(history)}", function=call, parse_error=error))
 
 
 def close_twice(probe: Probe) -> str:

@@ -1,24 +1,18 @@
-"""Checks of the grading: who earns the reward, and what must stay hidden until then."""
+"""Checks of the grading: who earns the reward, and how much of it."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from contextlib import closing
 
-from turngym.envs.checks.probe import Played, Probe, require
-from turngym.envs.env import Env, policies_of
-from turngym.envs.messages import Message
-from turngym.envs.tasks import Task
+from turngym.envs.checks.probe import Probe, require, succeeded
+from turngym.envs.env import Env
 
 EPISODES = 16
 """Episodes on each task where luck decides too."""
 LONGEST = 1000
 """Turns of such an episode: it must come to its end, or its reward says nothing."""
-
-SHORTEST_NEEDLE = 4
-"""Targets shorter than this occur in texts by chance; for them only the comparison of openings speaks."""
 
 
 def expert_succeeds(probe: Probe) -> str:
@@ -36,7 +30,7 @@ def expert_succeeds(probe: Probe) -> str:
             rewards.append(played.reward)
             require(played.is_over, f"the expert did not finish task {task.id}")
             require(
-                _succeeded(env, played),
+                succeeded(env, played),
                 f"the expert failed on task {task.id} with the reward {played.reward:g}",
             )
     return f"{len(rewards)} tasks, mean reward {sum(rewards) / len(rewards):.4g}"
@@ -48,7 +42,7 @@ def _expert_is_optimal(probe: Probe, env: Env) -> str:
     for place, task in enumerate(probe.tasks()):
         for repeat in range(EPISODES):
             number = place * EPISODES + repeat
-            played = probe.play(env, expert, task, most=LONGEST, number=number)
+            played = probe.play(env, expert, task, most=LONGEST, seed=probe.seed + number)
             require(played.is_over, f"the expert did not finish task {task.id} in {LONGEST} turns")
             total += played.reward
     count = len(optima) * EPISODES
@@ -64,14 +58,8 @@ def null_fails(probe: Probe) -> str:
     with closing(probe.make()) as env:
         for task in probe.tasks():
             played = probe.play(env, probe.policy("null"), task)
-            require(not _succeeded(env, played), f"an empty reply solves task {task.id}")
+            require(not succeeded(env, played), f"an empty reply solves task {task.id}")
     return f"{len(probe.tasks())} tasks"
-
-
-def _succeeded(env: Env, played: Played) -> bool:
-    if "success" in played.metrics:
-        return played.metrics["success"] == 1.0
-    return math.isclose(played.reward, env.reward_range[1], rel_tol=1e-9)
 
 
 def rewards_stay_in_range(probe: Probe) -> str:
@@ -79,7 +67,7 @@ def rewards_stay_in_range(probe: Probe) -> str:
     count = 0
     with closing(probe.make()) as env:
         low, high = env.reward_range
-        for name in sorted(policies_of(env)):
+        for name in probe.policy_names:
             for task in probe.tasks():
                 played = probe.play(env, probe.policy(name), task)
                 slack = 1e-9 * max(1.0, abs(played.reward))
@@ -98,49 +86,3 @@ def splits_are_disjoint(probe: Probe) -> str:
     for one, other in itertools.combinations(probe.splits, 2):
         require(not hashes[one] & hashes[other], f"the splits {one!r} and {other!r} share a task")
     return f"{', '.join(probe.splits)}: {len(probe.tasks())} tasks"
-
-
-def target_is_hidden(probe: Probe) -> str:
-    """Openings do not depend on the target, and no observation before the end spells it out.
-
-    A prompt may quote its target (reading comprehension asks for a passage): the report counts such tasks.
-    """
-    scanned = quoted = 0
-    with closing(probe.make()) as env:
-        tasks = probe.tasks()
-        for task, other in zip(tasks, (*tasks[1:], tasks[0]), strict=True):
-            if task.target is None:
-                continue
-            _opening_ignores_target(probe, env, task, other)
-            needle = task.target if isinstance(task.target, str) else json.dumps(task.target, default=str)
-            if len(needle) < SHORTEST_NEEDLE:
-                continue
-            if any(needle in _words(message) for message in task.prompt):
-                quoted += 1
-                continue
-            for name in ("null", "random"):
-                scanned += _scan(needle, task, probe.play(env, probe.policy(name), task))
-    return f"{scanned} messages scanned" + (f"; {quoted} prompts quote their target" if quoted else "")
-
-
-def _opening_ignores_target(probe: Probe, env: Env, task: Task, other: Task) -> None:
-    observation, _ = env.reset(seed=probe.seed, options={"task": task})
-    swapped = task.model_copy(update={"target": other.target})
-    require(
-        observation == env.reset(seed=probe.seed, options={"task": swapped})[0],
-        f"the opening of task {task.id} depends on its hidden target",
-    )
-
-
-def _scan(needle: str, task: Task, played: Played) -> int:
-    observations = [played.opening[0], *(r[0] for r in played.results if not (r[2] or r[3]))]
-    messages = [message for observation in observations for message in observation]
-    spoken = " ".join(_words(message) for message in played.actions)
-    if needle not in spoken:
-        for message in messages:
-            require(needle not in _words(message), f"an observation of task {task.id} spells out its target")
-    return len(messages)
-
-
-def _words(message: Message) -> str:
-    return message.text + "".join(call.function.arguments for call in message.tool_calls)

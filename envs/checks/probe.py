@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from turngym.envs.env import Env, Observation, StepResult, policies_of
+from turngym.envs.errors import UnknownPolicy
 from turngym.envs.messages import Message
 from turngym.envs.policies import ReferencePolicy
 from turngym.envs.registry import make, reference_policy
@@ -57,23 +59,34 @@ class Played:
         return metrics
 
 
+def succeeded(env: Env, played: Played) -> bool:
+    """True if an episode reports success, or else earned the greatest reward that there is."""
+    if "success" in played.metrics:
+        return played.metrics["success"] == 1.0
+    return math.isclose(played.reward, env.reward_range[1], rel_tol=1e-9)
+
+
 class Probe:
     """An environment under examination.
 
     Args:
         env_id: under which it is registered.
         tasks: how many tasks of each split to play.
+        episodes: how many episodes of random play.
         seed: of episodes and of random play.
     """
 
-    def __init__(self, env_id: str, *, tasks: int, seed: int) -> None:
+    def __init__(self, env_id: str, *, tasks: int, episodes: int = 1, seed: int) -> None:
         self.env_id = env_id
+        self.episodes = episodes
         self.seed = seed
+        self._policies: dict[str, ReferencePolicy] = {}
         with closing(self.make()) as env:
             self.splits = env.tasks.splits
             self.nondeterministic = env.spec is not None and env.spec.nondeterministic
             self._tasks = {split: _first(env, split, tasks) for split in self.splits}
-            self._policy_names = set(policies_of(env))
+            self.policy_names = tuple(sorted(policies_of(env)))
+            """Names of its reference policies."""
 
     def make(self) -> Env:
         """A new environment."""
@@ -85,16 +98,36 @@ class Probe:
             self._tasks[split] if split else tuple(task for tasks in self._tasks.values() for task in tasks)
         )
 
+    def few(self, count: int) -> tuple[Task, ...]:
+        """At most `count` tasks of each split, for laws that play each of them many times."""
+        return tuple(task for tasks in self._tasks.values() for task in tasks[:count])
+
     def policy(self, name: str) -> ReferencePolicy:
         """A reference policy of the environment."""
-        return reference_policy(self.env_id, name)
+        if name not in self._policies:
+            self._policies[name] = reference_policy(self.env_id, name)
+        return self._policies[name]
+
+    def expert(self) -> ReferencePolicy | None:
+        """The policy "expert"; None if the environment has none."""
+        try:
+            return self.policy("expert")
+        except UnknownPolicy:
+            return None
 
     def play(
-        self, env: Env, policy: ReferencePolicy, task: Task, *, most: int = MOST_TURNS, number: int = 0
+        self,
+        env: Env,
+        policy: ReferencePolicy,
+        task: Task,
+        *,
+        seed: int | None = None,
+        most: int = MOST_TURNS,
     ) -> Played:
-        """An episode of a policy on a task, with this probe's seed, or the one `number` after it."""
-        rng = np.random.default_rng([self.seed + number, 1])  # not the stream that the environment draws from
-        opening = env.reset(seed=self.seed + number, options={"task": task})
+        """An episode of a policy on a task, by default with this probe's seed."""
+        seed = self.seed if seed is None else seed
+        rng = np.random.default_rng([seed, 1])  # not the stream that the environment draws from
+        opening = env.reset(seed=seed, options={"task": task})
         actions: list[Message] = []
         results: list[StepResult] = []
         while len(results) < most and not (results and (results[-1][2] or results[-1][3])):

@@ -106,7 +106,8 @@ class Engine:
         if self._address:
             where = {"base_url": self._address}
         self._knock(where.get("base_url") or _USUAL)
-        client = docker.APIClient(version="auto", timeout=self._timeout_s, **where)
+        # One thread asks one thing at a time: more connections than one would only lie idle, some twenty of them.
+        client = docker.APIClient(version="auto", timeout=self._timeout_s, max_pool_size=1, **where)
         self._clients.append(client)
         return client
 

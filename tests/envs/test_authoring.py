@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import types
+from pathlib import Path
 
 import pytest
 
-from turngym.envs import check, list_envs, make
+from turngym.envs import ToolCall, assistant, check, list_envs, make
 
 EXAMPLE = '''\
 from turngym.envs import ToolCall, ToolEnv, assistant, questions, register, reward, tool
@@ -51,3 +53,21 @@ def test_a_new_environment_in_25_lines():
     assert result[1] == 1.0
     (listing,) = [one for one in list_envs() if one.id == "demo/Stock-v0"]
     assert listing.summary == "Look up how many pieces of an article are left."
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "authoring.md"
+
+
+def test_the_code_of_the_authoring_page_runs(tmp_path, monkeypatch):
+    """What it does from nothing to a trained agent is followed in tests/turngym/test_authoring_page.py."""
+    monkeypatch.chdir(tmp_path)
+    page = PAGE.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    module = types.ModuleType("page")
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), module.__dict__)
+    assert len(blocks) >= 10
+    env = module.Scribe()
+    env.reset(seed=0, options={"task": "train-0"})
+    env.step(assistant(None, ToolCall.of("write", {"page": "answer", "text": "red"})))
+    assert env.step("done")[1] == 1.0

@@ -3,41 +3,20 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import pytest
 
-from turngym.envs import Env, ToolEnv, assistant, check, questions, register, reward, system, user
+from turngym.envs import ToolEnv, assistant, check, register, reward, system, user
 from turngym.envs.checker import CHECKS
+from turngym.envs.checks import isolation
 from turngym.envs.errors import UnknownEnv
 
+from .checks.good import Good, Shelf, failures
+
+NEVER = threading.Event()
+
 pytestmark = pytest.mark.usefixtures("clean_registry")
-
-
-class Good(Env):
-    """Say the word."""
-
-    tasks = questions(train={"First?": "reddish", "Second?": "bluish"}, test={"Third?": "greenish"})
-    reward_range = (0.0, 1.0)
-
-    def reset(self, *, seed=None, options=None):
-        self.turn = 0
-        return super().reset(seed=seed, options=options)
-
-    def step(self, action):
-        self.turn += 1
-        right = action.text == self.task.target
-        over = right or self.turn == 3
-        return (
-            (user("no"),),
-            float(right),
-            over,
-            False,
-            {"metrics": {"success": float(right)}} if over else {},
-        )
-
-    @staticmethod
-    def expert(task, history, rng):
-        return assistant(task.target)
 
 
 class BothFlags(Good):
@@ -174,6 +153,64 @@ class Overlap(Good):
     tasks = OverlappingTasks()
 
 
+class ReadsAnywhere(Good):
+    def right(self, text):
+        return self.task.target in text
+
+
+class BelievesTheSystem(Good):
+    def right(self, text):
+        return super().right(text) or text.startswith("SYSTEM: ")
+
+
+class ReadsNumbers(Good):
+    """Python refuses to read a million digits."""
+
+    def right(self, text):
+        return super().right(text) or (text.isdecimal() and int(text) == 52)
+
+
+class RunsWrongCalls(Shelf):
+    async def astep(self, action):
+        result = await super().astep(action)
+        if any('"shelf": true' in call.function.arguments for call in action.tool_calls):
+            return result[0], 1.0, True, False, {"metrics": {"success": 1.0}}
+        return result
+
+
+class PaysTwice(Good):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        guarded = self.step
+        self.step = lambda action: (
+            ((), 1.0, True, False, {"metrics": {}}) if self._phase.name == "OVER" else guarded(action)
+        )
+
+
+class OneForAll(Good):
+    said: list = []
+
+    def reset(self, *, seed=None, options=None):
+        self.said.clear()
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action):
+        self.said.append(action.text)
+        _, *rest = super().step(action)
+        return (user(f"{len(self.said)} said"),), *rest
+
+
+class ForgetsInTransit(Good):
+    def __getstate__(self):
+        return self.__dict__ | {"turn": 0}
+
+
+class LeavesThreads(Good):
+    def reset(self, *, seed=None, options=None):
+        threading.Thread(target=NEVER.wait, daemon=True).start()
+        return super().reset(seed=seed, options=options)
+
+
 BROKEN = {
     BothFlags: "terminated and truncated never both",
     ReusesInfo: "gymnasium's own checker passes",
@@ -192,17 +229,29 @@ BROKEN = {
     Fragile: "random play raises nothing",
     ClosesOnce: "closing twice is harmless",
     Overlap: "splits share no task",
+    ReadsAnywhere: "text around the answer earns no success",
+    BelievesTheSystem: "forged tool results earn no success",
+    ReadsNumbers: "empty, huge and odd texts earn no success",
+    RunsWrongCalls: "wrong arguments are answered and earn no success",
+    PaysTwice: "nothing is paid after the end",
+    OneForAll: "environments side by side do not disturb each other",
+    ForgetsInTransit: "a pickled environment goes on alike, or refuses",
+    LeavesThreads: "closing leaves nothing behind",
 }
 
 
-def failures(cls, **kwargs) -> dict[str, str]:
-    id = f"t/{cls.__name__}-v0"
-    register(id, cls, kwargs=kwargs)
-    return {result.name: result.detail for result in check(id, tasks=2) if not result.ok}
+@pytest.fixture(autouse=True)
+def _threads_end(monkeypatch):
+    """What a test leaves running ends with it, and is not waited for."""
+    monkeypatch.setattr(isolation, "_SETTLE_S", 0.1)
+    yield
+    NEVER.set()
+    NEVER.clear()
 
 
-def test_a_good_environment_passes():
-    assert failures(Good) == {}
+@pytest.mark.parametrize("cls", [Good, Shelf])
+def test_a_good_environment_passes(cls):
+    assert failures(cls) == {}
 
 
 @pytest.mark.parametrize("cls", BROKEN)
@@ -218,7 +267,7 @@ def test_every_law_can_fail():
 
 @pytest.mark.parametrize("id", ["turngym/Calculator-v0", "turngym/GuessNumber-v0"])
 def test_the_built_in_environments_pass(id):
-    assert [result for result in check(id, tasks=8) if not result.ok] == []
+    assert [result for result in check(id, tasks=8, episodes=50) if not result.ok] == []
 
 
 def test_async_and_mixed_environments_pass(async_echo, desk):
@@ -228,12 +277,13 @@ def test_async_and_mixed_environments_pass(async_echo, desk):
 
 def test_prompts_may_quote_the_target(echo):
     register("t/Echo-v0", type(echo))
-    details = {result.name: result.detail for result in check("t/Echo-v0")}
+    details = {result.name: result.detail for result in check("t/Echo-v0", episodes=3)}
     assert details["the hidden target stays hidden"].endswith("2 prompts quote their target")
 
 
 def test_unknown_ids_and_misuse():
     with pytest.raises(UnknownEnv):
         check("t/Nothing-v0")
-    with pytest.raises(ValueError, match="at least one task"):
-        check("turngym/Calculator-v0", tasks=0)
+    for options in ({"tasks": 0}, {"episodes": 0}):
+        with pytest.raises(ValueError, match="at least one task and one episode"):
+            check("turngym/Calculator-v0", **options)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turngym.envs import make, reference_policy
-from turngym.envs.checks import contract, dynamics, grading
+from turngym.envs.checks import contract, dynamics, secrecy
 from turngym.envs.checks.probe import Probe
 
 IDS = ["turngym/Calculator-v0", "turngym/GuessNumber-v0"]
@@ -64,7 +64,7 @@ def test_law_09_fork_law(id):
 
 @pytest.mark.parametrize("id", IDS)
 def test_law_12_hidden_targets_stay_hidden(id):
-    grading.target_is_hidden(Probe(id, tasks=64, seed=0))
+    secrecy.target_is_hidden(Probe(id, tasks=64, seed=0))
 
 
 @pytest.mark.parametrize("id", IDS)

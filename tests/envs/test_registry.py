@@ -8,9 +8,16 @@ import gymnasium
 import numpy as np
 import pytest
 
-from turngym.envs import Message, list_envs, make, reference_policy, register, registry, spec
+from turngym.envs import Env, Message, list_envs, make, reference_policy, register, registry, spec
 from turngym.envs.builtin.calculator import Calculator
-from turngym.envs.errors import ContractError, UnknownArgument, UnknownEnv, UnknownPolicy, UnknownTask
+from turngym.envs.errors import (
+    ContractError,
+    MissingExtra,
+    UnknownArgument,
+    UnknownEnv,
+    UnknownPolicy,
+    UnknownTask,
+)
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
 
@@ -58,7 +65,7 @@ def test_unknown_ids_name_the_nearest(id):
 
 
 def test_unknown_ids_without_anything_near_list_all():
-    with pytest.raises(UnknownEnv, match=r"there are .*turngym/Calculator-v0, turngym/GuessNumber-v0"):
+    with pytest.raises(UnknownEnv, match=r"there are .*turngym/Calculator-v0, .*turngym/GuessNumber-v0"):
         make("zzzz")
 
 
@@ -118,7 +125,9 @@ def test_register_a_class_with_arguments(echo):
     assert make("t/Echo-v0").split == "test"
     assert make("t/Echo-v0", split="train").split == "train"
     (listing,) = [one for one in list_envs() if one.id == "t/Echo-v0"]
-    assert listing == registry.EnvListing("t/Echo-v0", "toy", "An echo.", ("train", "test"), 3, ("docker",))
+    assert listing == registry.EnvListing(
+        "t/Echo-v0", "toy", "An echo.", ("train", "test"), 3, ("docker",), sizes=(2, 1)
+    )
 
 
 def test_register_as_decorator(echo):
@@ -128,8 +137,8 @@ def test_register_as_decorator(echo):
 
 
 def _ours():
-    """The listings of the built-in environments; other tests of the process may have registered more."""
-    return [one for one in list_envs() if one.id.startswith("turngym/")]
+    """The listings of two built-in environments."""
+    return [one for one in list_envs() if one.id in ("turngym/Calculator-v0", "turngym/GuessNumber-v0")]
 
 
 def test_list_describes_from_the_class():
@@ -137,6 +146,7 @@ def test_list_describes_from_the_class():
     assert calculator.id == "turngym/Calculator-v0"
     assert calculator.summary == "Work out an expression with a calculator that does one operation per call."
     assert (calculator.kind, calculator.splits, calculator.max_turns) == ("tool use", ("train", "test"), 8)
+    assert calculator.sizes == (None, 10_000)
     assert (guess.kind, guess.max_turns, guess.problem) == ("game", 5, None)
 
 
@@ -146,6 +156,24 @@ def test_list_survives_an_environment_that_cannot_be_made():
     assert broken.summary == "Broken."
     assert broken.problem is not None
     assert "ModuleNotFoundError" in broken.problem
+
+
+def test_an_environment_without_its_extra_is_listed_with_the_remedy():
+    class Needy(Env):
+        """Needs a library."""
+
+        kind = "toy"
+
+        def __init__(self, *, split=None):
+            raise MissingExtra('needs nosuch: pip install "turngym[nosuch]"')
+
+        def step(self, action):
+            raise NotImplementedError
+
+    register("t/Needy-v0", Needy, extras=("nosuch",))
+    (needy,) = [one for one in list_envs() if one.id == "t/Needy-v0"]
+    assert (needy.kind, needy.summary, needy.lacks_extra) == ("toy", "Needs a library.", True)
+    assert needy.problem == 'needs nosuch: pip install "turngym[nosuch]"'
 
 
 def test_list_survives_an_environment_that_cannot_be_described(echo):

@@ -13,7 +13,13 @@ from turngym.envs.rewards import Reward, Rewards, class_rewards
 from turngym.sandboxes.async_bridge import run_inline
 
 ENV = SimpleNamespace(
-    id="e", task=SimpleNamespace(target=5), answer="five", action="a", history=[1, 2], state={"k": 1}
+    id="e",
+    task=SimpleNamespace(target=5),
+    answer="five",
+    action="a",
+    history=[1, 2],
+    trajectory="view",
+    state={"k": 1},
 )
 
 
@@ -32,13 +38,14 @@ def constant(result, **options):
 def test_functions_get_what_they_name():
     seen = {}
 
-    def nosy(task, target, answer, action, history, state, env, extra=7) -> float:
+    def nosy(task, target, answer, action, history, trajectory, state, env, extra=7) -> float:
         seen.update(locals())
         return 0.5
 
     assert value(nosy) == 0.5
     assert seen["task"] is ENV.task
     assert (seen["target"], seen["answer"], seen["action"]) == (5, "five", "a")
+    assert seen["trajectory"] == "view"
     assert (seen["history"], seen["state"], seen["env"], seen["extra"]) == ((1, 2), {"k": 1}, ENV, 7)
 
 
@@ -98,16 +105,6 @@ def test_declarations_make_sense():
             Reward.of(constant(0, **options))
     with pytest.raises(ContractError, match="two rewards are called 'it'"):
         Rewards([Reward.of(constant(0)), Reward.of(constant(1))])
-
-
-def test_group_rewards_are_only_declared():
-    @reward(group=True)
-    def most_diverse(answers) -> float:
-        return 0.0
-
-    rewards = Rewards([Reward.of(most_diverse), Reward.of(constant(0))])
-    assert [one.name for one in rewards.all if one.group] == ["most_diverse"]
-    assert [one.name for one in (*rewards.end, *rewards.turn)] == ["it"]
 
 
 def test_total_range():

@@ -208,3 +208,56 @@ def test_forks_share_tools_and_call_their_own_methods():
     assert twin.step("")[1] == 1.0
     assert env.state == {"n": 1}
     assert env.step("")[1] == 0.0
+
+
+class Talk(ToolEnv):
+    """Somebody replies to what is said, until the word is said."""
+
+    tasks = questions(train={"Hello?": "bye"})
+    max_turns = 3
+
+    @tool
+    def look(self) -> str:
+        """Look around."""
+        return "nothing"
+
+    async def hear(self, action):
+        if self.hear_waits:
+            await asyncio.sleep(0)
+        return (user(f"You said {action.text}"),), action.text == self.task.target
+
+    @reward
+    def correct(self, answer: str, target: str) -> float:
+        return float(answer == target)
+
+    @reward(weight=-0.25, when="turn")
+    def cost(self) -> float:
+        return 1.0
+
+
+class QuickTalk(Talk):
+    hear_waits = False
+
+
+@pytest.mark.parametrize("cls", [Talk, QuickTalk])
+def test_somebody_may_reply_to_a_message_without_calls(cls):
+    env = cls()
+    assert env.native_async is (cls is Talk)
+    env.reset(seed=0)
+    assert env.step("red") == (
+        (user("You said red"),), -0.25, False, False, {"reward_components": {"cost": 1.0}},
+    )  # fmt: skip
+    observation, paid, over, _, info = env.step("bye")
+    assert (observation, paid, over) == ((user("You said bye"),), 0.75, True)
+    assert info["metrics"] == {"success": 1.0, "calls": 0.0, "errors": 0.0}
+
+
+def test_law_06_the_last_turn_ends_a_talk_too_and_the_reply_is_still_given():
+    env = QuickTalk()
+    env.reset(seed=0)
+    env.step("red")
+    env.step(assistant("aside", call("look")))
+    observation, _, terminated, truncated, info = env.step("blue")
+    assert (observation, terminated, truncated) == ((user("You said blue"),), True, False)
+    assert info["metrics"]["success"] == 0.0
+    assert env.answer == "blue"

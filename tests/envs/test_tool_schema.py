@@ -7,7 +7,7 @@ import pytest
 from pydantic import Field
 
 from turngym.envs.errors import ContractError
-from turngym.envs.tool_schema import split_docstring
+from turngym.envs.tool_schema import split_docstring, usage
 from turngym.envs.tools import Tool
 
 
@@ -117,3 +117,23 @@ def test_split_docstring():
     assert split_docstring(text) == ("One. Two.", {"a": "first", "b": "second line: two"})
     assert split_docstring("") == ("", {})
     assert split_docstring("Args:\n    a: only") == ("", {"a": "only"})
+
+
+def test_usage_of_schemas_from_anywhere():
+    node = {
+        "definitions": {"node": {"type": "object"}},
+        "properties": {"next": {"$ref": "#/definitions/node"}},
+    }
+    assert usage("walk", node) == "walk(next?: object)"
+    assert usage("nothing", {"type": "object"}) == "nothing()"
+    odd = {
+        "properties": {
+            "a": True, "b": {"type": ["string", "null"]}, "c": {"$ref": "elsewhere.json"},
+            "d": {"type": "array", "items": {"type": ["integer", "null"]}}, "e": {"type": "array", "items": False},
+            "f": {"allOf": [{"enum": [1, 2]}]}, "g": {"$ref": "#/$defs/loop"},
+        },
+        "$defs": {"loop": {"$ref": "#/$defs/loop"}},
+    }  # fmt: skip
+    assert usage("odd", odd) == (
+        "odd(a?: any, b?: string | null, c?: any, d?: array of integer | null, e?: array, f?: 1 | 2, g?: any)"
+    )

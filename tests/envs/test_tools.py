@@ -93,6 +93,7 @@ def test_right_calls_give_the_result():
         ('{"a": 3, "note": [NaN]}', "NaN is not a JSON number"),
         ('{"a": 3, "scale": 1e999}', "argument 'scale': Input should be a finite number"),
         ("[" * 100_000, "recursion limit"),
+        ("[" * 100_000 + "NaN", "nested too deeply"),
         ('{"a": "\ud800"}', "not valid Unicode"),
         ('{"a": "' + "x" * 1000 + '"}', "xxx..."),
     ],

@@ -8,9 +8,10 @@ from turngym.agents.errors import EngineError
 from turngym.agents.simple import ScriptedAgent
 from turngym.agents.sync import run_sync
 from turngym.agents.types import Action, Tokens
-from turngym.envs import ListTasks, Task, make
+from turngym.envs import ListTasks, Task, ToolEnv, make, questions, reward
 from turngym.envs.messages import assistant, user
 from turngym.evaluation.store import RunStore
+from turngym.trainer.batch import pack
 from turngym.trainer.collect import TaskOrder, collect, group_requests
 from turngym.trainer.config import EnvConfig, RolloutConfig
 from turngym.trainer.errors import ConfigError
@@ -102,7 +103,7 @@ class Guesser(ScriptedAgent):
         super().__init__(script)
 
 
-def _collect(agent, requests, store, needs_group=True, make_env=lambda: make(GUESS)):
+def _collect(agent, requests, store, needs_group=True, make_env=lambda: make(GUESS), group_rewards=()):
     return run_sync(
         lambda: collect(
             make_env,
@@ -113,6 +114,7 @@ def _collect(agent, requests, store, needs_group=True, make_env=lambda: make(GUE
             step=1,
             rollout=RolloutConfig(retries=0),
             needs_group=needs_group,
+            group_rewards=group_rewards,
         )
     )
 
@@ -225,3 +227,49 @@ def test_figures_do_not_depend_on_the_order_in_which_episodes_finish(tmp_path):
             (timeless, [dataclasses.replace(t, wall_s=0, turns=()) for t in collected.trajectories])
         )
     assert figures[0] == figures[1]
+
+
+class Words(ToolEnv):
+    """Say something; who says the same as nobody else in the group is paid for it."""
+
+    tasks = questions(train={f"{n}?": "x" for n in range(3)})
+
+    @reward(weight=0.0)
+    def length(self, answer) -> float:
+        return min(1.0, len(answer) / 10)
+
+    @reward(group=True, weight=0.5)
+    @staticmethod
+    def novelty(answers) -> list[float]:
+        return [float(answers.count(answer) == 1) for answer in answers]
+
+
+def test_group_rewards_are_paid_on_the_last_action_token_and_stored(store):
+    tasks = Words().tasks
+    requests = list(
+        group_requests(
+            TaskOrder(tasks, EnvConfig(id="x"), seed=0),
+            env_id="x",
+            seed=0,
+            step=1,
+            position=0,
+            groups=3,
+            group_size=3,
+        )
+    )
+
+    def script(episode):
+        ids = (5, episode.noise.sample, 2)
+        yield Action(assistant("same" if episode.noise.sample else "other"), Tokens((1, 1), ids, (-0.5,) * 3))
+
+    collected = _collect(
+        ScriptedAgent(script), requests, store, make_env=Words, group_rewards=Words().group_rewards
+    )
+    assert [t.reward for t in collected.trajectories] == [0.5, 0.0, 0.0] * 3
+    assert collected.figures["reward"] == pytest.approx(0.5 / 3)
+    batch = pack(collected.trajectories, collected.groups)
+    assert batch.rewards.tolist() == [[0.0] * 4 + [paid] for paid in [0.5, 0.0, 0.0] * 3]
+    assert batch.component_names == ("novelty",)
+    assert batch.reward_components[:, 0].tolist() == [1.0, 0.0, 0.0] * 3
+    assert [t.reward for t in _stored(store)] == [0.5, 0.0, 0.0] * 3
+    assert all(t.group_view is None for t in collected.trajectories)

@@ -47,7 +47,9 @@ def test_the_command_is_there_as_a_module_too():
         ["--help"],
         ["envs", "list", "--help"],
         ["envs", "check", "--help"],
+        ["envs", "new", "--help"],
         ["eval", "--help"],
+        ["play", "--help"],
         ["train", "--help"],
     ],
 )

@@ -10,13 +10,14 @@ import sys
 import typer
 
 import turngym
-from turngym.cli import console, envs, evaluation, sandbox, training
+from turngym.cli import console, envs, evaluation, play, sandbox, training
 
 _HELP = """A gym for language-model agents: environments, evaluation and training.
 
 See what there is, play it, train on it, and measure what was learned:
 
 - `turngym envs list`
+- `turngym play turngym/Calculator-v0`
 - `turngym eval turngym/Calculator-v0 --agent expert`
 - `turngym train examples/calculator_grpo.toml`
 - `turngym eval turngym/Calculator-v0 --agent hf:runs/NAME/final`
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 app.add_typer(envs.app, name="envs")
 app.add_typer(sandbox.app, name="sandbox")
+app.command("play")(play.play)
 app.command("eval")(evaluation.evaluate)
 app.command("report")(evaluation.report)
 app.command("train")(training.train)

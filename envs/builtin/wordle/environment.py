@@ -1,56 +1,59 @@
-"""Wordle: find a hidden word of five letters; each guess is answered letter by letter."""
+"""Wordle as an environment."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
+import re
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from turngym.envs.builtin.wordle.solver import best_guess, clues
-from turngym.envs.builtin.wordle.words import LENGTH, feedback, words
+from turngym.envs.builtin.wordle.solver import LENGTH, WORDS, feedback, next_guess
 from turngym.envs.env import Env, ResetResult, StepResult
 from turngym.envs.messages import Message, assistant, user
-from turngym.envs.spaces import ActionSpace
 from turngym.envs.tasks import ListTasks, Task
 
-Legal = Literal["letters", "words"]
 GUESSES: Final = 6
-TEST_SHARE: Final = 0.2
-_LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz")
-_PROMPT: Final = """Find a hidden English word of five letters in six guesses. Each guess is answered letter by letter:
-G the letter is in this place, Y it is in the word but elsewhere, - it is not in the word (or no further time).
-Reply with one word of five letters and nothing else."""
+_WORD: Final = re.compile(rf"[A-Za-z]{{{LENGTH}}}")
+_RULES: Final = (
+    f"Find my word of {LENGTH} letters in {GUESSES} guesses. Answer with your guess alone. I answer with one sign for "
+    "each letter: + it is in the right place, ? it is in the word but elsewhere, . it is not in the word (or not once "
+    "more)."
+)
+_TEST_SHARE: Final = 0.25
 
 
 def expert(_task: Task, history: Sequence[Message], _rng: np.random.Generator) -> Message:
-    """The guess that is expected to leave the fewest words of the list; it does not look at the hidden one."""
-    return assistant(best_guess(clues(history)))
+    """The word that narrows the list down most."""
+    known = [
+        (guess.text.strip().lower(), answer.text.split()[-1])
+        for guess, answer in itertools.pairwise(history)
+        if guess.role == "assistant" and _WORD.fullmatch(guess.text.strip())
+    ]
+    return assistant(next_guess(tuple(known)))
 
 
 def random_word(_task: Task, _history: Sequence[Message], rng: np.random.Generator) -> Message:
-    """A word of the list, each with the same probability."""
-    return assistant(words()[int(rng.integers(len(words())))])
+    """A word of the list, now and then something else."""
+    if rng.random() < 0.1:
+        return assistant(str(rng.choice(["", "abc", "12345", "the word is crane", "ÄÖÜäö"])))
+    return assistant(WORDS[int(rng.integers(len(WORDS)))])
 
 
 class Wordle(Env):
     """Find a hidden word of five letters in six guesses.
 
-    A guess is a message that is exactly five letters a to z, in either case, white space around it aside. Any other is
-    told so and counts as one of the six guesses, so that it never lengthens the game. The reward is 1 if the word is
-    found and 0 otherwise, at the end. The sixth guess ends the episode; that is a rule of the task, so it terminates.
+    A guess is a message that is exactly five letters a–z, in either case; it need not be a word of the list. Anything
+    else is told so, and counts as a guess. The reward is 1 for the word within six guesses, and 0 otherwise, at the
+    end. Both ends are rules of the task.
 
-    Metrics: `success`; `guesses` (7 for a failure); `illegal` (guesses that were none). Anchor: what is known, in no
-    particular order, and the number of guesses left.
+    Metrics: `success`; `guesses` (7 for a failure). Anchor: the guesses and their answers.
 
     Args:
-        legal: what counts as a guess: "letters", any five; "words", only words of the list of hidden words.
-        split: "train" or "test", which share no word.
-
-    Raises:
-        ValueError: no such rule.
+        split: "train" or "test": a hash of the word decides.
     """
 
     kind: ClassVar[str] = "game"
@@ -58,69 +61,49 @@ class Wordle(Env):
     max_turns = GUESSES
     policies: ClassVar = {"expert": expert, "random": random_word}
 
-    def __init__(self, *, legal: Legal = "letters", split: str | None = None) -> None:
-        if legal not in get_args(Legal):
-            raise ValueError(f"legal is 'letters' or 'words', not {legal!r}")
+    def __init__(self, *, split: str | None = None) -> None:
         super().__init__(tasks=_task_set(), split=split)
-        self.legal = legal
-        self.action_space = ActionSpace(choices=words())
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> ResetResult:
         """Nothing is known."""
-        self._known: list[str] = []
-        self._guesses = self._illegal = 0
+        self._known: tuple[str, ...] = ()
+        self._guesses = 0
         prompt, _ = super().reset(seed=seed, options=options)
-        return prompt, {"anchor": self._anchor}
+        return prompt, {"anchor": ""}
 
     def step(self, action: Message) -> StepResult:
-        """Answer a guess."""
+        """Compare a guess with the word."""
         self._guesses += 1
-        guess = None if action.tool_calls else self._read(action.text)
-        if guess is None:
-            self._illegal += 1
-            what = "a word of five letters" if self.legal == "letters" else "a word of the list"
-            said, found = f"That is not {what}; it counts as a guess.", False
+        guess = action.text.strip().lower()
+        if action.tool_calls or not _WORD.fullmatch(action.text.strip()):
+            said = f"A guess is {LENGTH} letters and nothing else."
         else:
-            signs = feedback(guess, self.task.target)
-            said, found = f"{' '.join(guess)}\n{' '.join(signs)}", guess == self.task.target
-            self._known.append(f"{guess} {signs}")
-        if not found and self._guesses < GUESSES:
-            left = GUESSES - self._guesses
-            said = f"{said}\n{left} {'guess' if left == 1 else 'guesses'} left"
-            return (user(said),), 0.0, False, False, {"anchor": self._anchor}
-        paid = float(found)
-        metrics = {
-            "success": paid,
-            "guesses": float(self._guesses if found else GUESSES + 1),
-            "illegal": float(self._illegal),
-        }
-        return (user(said),), paid, True, False, {"reward_components": {"found": paid}, "metrics": metrics}
+            said = f"{guess} {feedback(guess, self.task.target)}"
+            self._known += (said,)
+            if guess == self.task.target:
+                return self._end(said, success=1.0)
+        if self._guesses == GUESSES:
+            return self._end(said, success=0.0)
+        return (user(said),), 0.0, False, False, {"anchor": "; ".join(self._known)}
 
-    def _read(self, text: str) -> str | None:
-        guess = text.strip().lower()
-        if len(guess) != LENGTH or not _LETTERS.issuperset(guess) or not text.isascii():
-            return None
-        return guess if self.legal == "letters" or guess in _known_words() else None
-
-    @property
-    def _anchor(self) -> str:
-        return f"{GUESSES - self._guesses} left; {', '.join(sorted(set(self._known)))}"
-
-
-@functools.cache
-def _known_words() -> frozenset[str]:
-    return frozenset(words())
+    def _end(self, said: str, *, success: float) -> StepResult:
+        metrics = {"success": success, "guesses": float(self._guesses if success else GUESSES + 1)}
+        return (
+            (user(said),),
+            success,
+            True,
+            False,
+            {"reward_components": {"found": success}, "metrics": metrics},
+        )
 
 
 @functools.cache
 def _task_set() -> ListTasks:
-    """A hash of the word decides its split and its place in it, so the first tasks are not those that begin with a."""
     splits: dict[str, list[Task]] = {"train": [], "test": []}
-    for place, word in sorted((_place(word), word) for word in words()):
-        name = "test" if place < TEST_SHARE else "train"
-        splits[name].append(Task(id=f"{name}-{len(splits[name])}", prompt=(user(_PROMPT),), target=word))
+    for word in WORDS:
+        share = hashlib.sha256(f"wordle/{word}".encode()).digest()[0] / 256
+        name = hashlib.sha256(word.encode()).hexdigest()[:8]  # an id is no secret: it must not say the word
+        splits["test" if share < _TEST_SHARE else "train"].append(
+            Task(id=name, prompt=(user(_RULES),), target=word)
+        )
     return ListTasks(**splits)
-
-
-def _place(word: str) -> float:
-    return int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big") / 2**64

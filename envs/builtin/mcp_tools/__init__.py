@@ -1,0 +1,1 @@
+"""The tools of any server of the Model Context Protocol, as an environment."""

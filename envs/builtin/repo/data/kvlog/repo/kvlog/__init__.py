@@ -1,0 +1,5 @@
+"""A key-value store that is a log."""
+
+from kvlog.store import Store
+
+__all__ = ["Store"]

@@ -1,0 +1,1 @@
+"""Appointments and when they repeat."""

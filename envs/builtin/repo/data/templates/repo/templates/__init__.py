@@ -1,0 +1,5 @@
+"""A small template language."""
+
+from templates.render import render
+
+__all__ = ["render"]

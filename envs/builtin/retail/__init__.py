@@ -1,0 +1,1 @@
+"""Retail: a service desk with a database, a written policy, and a customer who speaks."""

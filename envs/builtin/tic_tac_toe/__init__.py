@@ -1,1 +1,0 @@
-"""Tic-tac-toe from any position that is not lost, against a perfect or a random opponent."""
