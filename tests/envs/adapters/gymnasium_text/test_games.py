@@ -33,7 +33,7 @@ def test_random_play_raises_nothing(name, episodes):
     low, high = env.reward_range
     for number in range(episodes):
         task = env.tasks.at("train", number % 200)
-        played = probe.play(env, policy, task, most=1000, number=number)
+        played = probe.play(env, policy, task, most=1000, seed=number)
         assert played.is_over
         assert low <= played.reward <= high
 
