@@ -58,6 +58,9 @@ def limits_of(fields: dict[str, Any], **more: Any) -> Limits:
     return Limits(**{**mapped, "stdout_bytes": output, "stderr_bytes": output, **more})
 
 
+_ABANDONED_S = 900.0
+
+
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
     """Keep other test processes of this machine from the same fixed places and ports."""
@@ -96,6 +99,8 @@ class Canaries:
                 if not path.parent.exists():
                     path.parent.mkdir(mode=0o755)
                     self._made.append(path.parent)
+                if path.is_file() and time.time() - path.stat().st_mtime > _ABANDONED_S:
+                    path.unlink()  # its checker was killed: no test takes that long
                 fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
                 self._planted.append(path)
                 os.write(fd, self.token.encode())
