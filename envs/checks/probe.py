@@ -126,7 +126,7 @@ class Probe:
     ) -> Played:
         """An episode of a policy on a task, by default with this probe's seed."""
         seed = self.seed if seed is None else seed
-        rng = np.random.default_rng([seed, 1])  # not the stream that the environment draws from
+        rng = np.random.default_rng(seed)
         opening = env.reset(seed=seed, options={"task": task})
         actions: list[Message] = []
         results: list[StepResult] = []

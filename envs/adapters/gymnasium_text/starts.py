@@ -73,9 +73,9 @@ class SeedTasks:
 
 
 def distinct_starts(game: str, env: gymnasium.Env[Any, Any], count: int, *, test_share: float) -> ListTasks:
-    """One task for each of the game's `count` starts, with the least seed that gives it, in the order of these seeds.
-    A hash of the start decides the split, so no start is in two."""
-    splits: dict[str, list[Task]] = {name: [] for name in _SPLITS}
+    """One task for each of the game's `count` starts, with the least seed that gives it; a hash of the start
+    decides the split, so no start is in two."""
+    splits: dict[str, list[tuple[int, Task]]] = {name: [] for name in _SPLITS}
     found: set[int] = set()
     seed = 0
     while len(found) < count:
@@ -83,9 +83,15 @@ def distinct_starts(game: str, env: gymnasium.Env[Any, Any], count: int, *, test
         if start not in found:
             found.add(start)
             task = Task(id=f"start-{start}", prompt=(), metadata={"game": game, "seed": seed})
-            splits["test" if _share(start) < test_share else "train"].append(task)
+            splits["test" if _share(start) < test_share else "train"].append((start, task))
         seed += 1
-    return ListTasks(**splits)
+    return ListTasks(
+        **{name: [task for _, task in sorted(tasks, key=_first)] for name, tasks in splits.items()}
+    )
+
+
+def _first(pair: tuple[int, Task]) -> int:
+    return pair[0]
 
 
 def _share(start: int) -> float:

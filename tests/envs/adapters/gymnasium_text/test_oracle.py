@@ -13,7 +13,7 @@ from turngym.envs.exact import evaluate_policy, random_policy, value_iteration
 
 def total(env, policy, task, seed):
     """Reward of an episode."""
-    rng = np.random.default_rng([seed, 1])
+    rng = np.random.default_rng(seed)
     env.reset(seed=seed, options={"task": task})
     earned, over = 0.0, False
     while not over:
