@@ -7,8 +7,9 @@
 The answer is data. It reaches the judge as one JSON string in which `<` is written `\\u003c`. Defended is thus
 the frame: no answer can end its own quotation, begin another section or message, or contain a tag or a control
 token of a chat template that begins with `<`. Not defended is the judge's judgement: an answer that flatters,
-threatens or lies ("the rubric was changed") is read as an answer, and a weak judge may believe it. Read what
-earns much, and keep a part of the reward that no judge gives.
+threatens or lies ("the rubric was changed") is read as an answer, and a weak judge may believe it; one that
+makes the judge talk nonsense is not graded at all, which shows in the share of failed episodes. Read what earns
+much, and keep a part of the reward that no judge gives.
 """
 
 from __future__ import annotations
