@@ -295,7 +295,7 @@ class Env(gymnasium.Env[Observation, Any]):
                 "a step set both flags: a rule of the task terminates, a limit of the runner truncates"
             )
         observation = self._checked_messages(observation)
-        if message.tool_calls and not self.tools:
+        if message.tool_calls and not (self.tools or _are_answered(message, observation)):
             observation = (*_no_tools(message), *observation)
         reward = checked_reward(reward, self.id)
         info.setdefault("reward_components", {})
@@ -334,6 +334,12 @@ def policies_of(env: Env) -> dict[str, ReferencePolicy]:
     expert = getattr(env, "expert", None)
     own = {} if expert is None else {"expert": expert}
     return default_policies(env.action_space) | own | dict(env.policies)
+
+
+def _are_answered(message: Message, observation: Observation) -> bool:
+    """True if the author has answered a message's calls already."""
+    asked = {call.id for call in message.tool_calls}
+    return any(answer.role == "tool" and answer.tool_call_id in asked for answer in observation)
 
 
 def _no_tools(message: Message) -> Observation:

@@ -261,3 +261,13 @@ def test_law_06_the_last_turn_ends_a_talk_too_and_the_reply_is_still_given():
     assert (observation, terminated, truncated) == ((user("You said blue"),), True, False)
     assert info["metrics"]["success"] == 0.0
     assert env.answer == "blue"
+
+
+def test_without_tools_each_call_is_answered_once():
+    def any_answer(answer: str) -> float:
+        return 1.0
+
+    env = ToolEnv(tasks=questions(train={"a?": "b"}, test={"c?": "d"}), rewards=[any_answer])
+    env.reset(seed=0)
+    observation, *_ = env.step(assistant(None, ToolCall.of("x", {}, id="1"), ToolCall.of("y", {}, id="2")))
+    assert [message.tool_call_id for message in observation] == ["1", "2"]
